@@ -1,0 +1,17 @@
+"""Scenario files: YAML or JSON to frozen values, with all mistakes at once, and back."""
+
+from mooring.config.reader import ConfigError, Mistake
+from mooring.config.scenario import load_scenario, read_scenario
+from mooring.config.schema import DEVICE_NAMES, NAMES, scenario_schema
+from mooring.config.write import dump_scenario
+
+__all__ = [
+    "DEVICE_NAMES",
+    "NAMES",
+    "ConfigError",
+    "Mistake",
+    "dump_scenario",
+    "load_scenario",
+    "read_scenario",
+    "scenario_schema",
+]

@@ -1,0 +1,200 @@
+"""Placements of running workloads, and whether all of them fit on the nodes together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mooring.config.reader import ReadError, nearest
+from mooring.config.schema import KEYS
+from mooring.config.units import name, whole
+from mooring.model import mig
+from mooring.model.cluster import WHOLE, Node
+from mooring.model.resources import PODS, PORT, UNLIMITED
+from mooring.model.workload import Placement, PodGroup, Shape
+
+if TYPE_CHECKING:
+    from mooring.config.reader import Cursor, Fields
+    from mooring.model.workload import Workload
+
+
+@dataclass
+class Use:
+    """What running tasks use of each node and device."""
+
+    nodes: dict[str, Node | None]
+    """None: there is such a node, but it has mistakes of its own."""
+    _capacity: dict[str, dict[str, int]] = field(default_factory=dict)
+    _used: dict[tuple[str, str], int] = field(default_factory=dict)
+    _milli: dict[tuple[str, int], int] = field(default_factory=dict)
+    _slices: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, cursor: Cursor, node: Node, shape: Shape) -> None:
+        """Count all but the devices of one task; the cursor is where its node is named."""
+        ports = ((f"{PORT}{port}", 1) for port in shape.ports)
+        capacity = self._capacity.setdefault(node.name, {PODS: UNLIMITED, **dict(node.capacity)})
+        for resource, amount in ((PODS, 1), *shape.amounts, *ports):
+            has = 1 if resource.startswith(PORT) else capacity.get(resource, 0)
+            before = self._used.get((node.name, resource), 0)
+            self._used[node.name, resource] = before + amount
+            if before <= has < before + amount:
+                fix = f"run it elsewhere: more {resource} is used there than the {has} it has"
+                cursor.wrong(fix)
+
+    def add_share(self, node: Node, device: int, shape: Shape) -> None:
+        """Count a whole device, or a part of one."""
+        facts, milli = node.devices[device], shape.milli
+        if facts.mig:
+            raise ReadError(f"give another device: {device} takes MIG profiles only")
+        if shape.gpu_memory:
+            if shape.gpu_memory > facts.memory:
+                raise ReadError(f"give another device: {device} has only {facts.memory}Mi")
+            milli = -(-shape.gpu_memory * WHOLE // facts.memory)
+        used = self._milli.get((node.name, device), 0) + milli
+        self._milli[node.name, device] = used
+        if used > WHOLE:
+            raise ReadError(f"give another device: of {device} more is used than there is")
+
+    def add_instance(self, node: Node, device: int, start: int, profile: str) -> int:
+        """Count a MIG instance; return the memory slices that it covers."""
+        geometry = mig.GEOMETRIES.get(node.devices[device].mig)
+        starts = mig.starts(geometry, profile) if geometry else ()
+        if geometry is None or not starts:
+            raise ReadError(f"give another device: {device} has no profile {profile}")
+        if start not in starts:
+            raise ReadError(f"give a slice where {profile} may begin: {_words(starts)}")
+        bits = mig.bits(geometry, profile, start)
+        used = self._slices.get((node.name, device), 0)
+        self._slices[node.name, device] = used | bits
+        if used & bits:
+            raise ReadError(f"give another slice: part of it is given twice on device {device}")
+        return bits
+
+
+def _words(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def read_placements(fields: Fields, workload: Workload, use: Use) -> tuple[Placement, ...]:
+    """Read where a running workload is; nothing: only its charge is known."""
+    cursors = fields.items("placements")
+    leaves = {leaf.name: leaf for leaf in workload.leaves()}
+    tasks: dict[str, set[int]] = {leaf: set() for leaf in leaves}
+    read = [_read_placement(cursor, leaves, tasks, use) for cursor in cursors]
+    for leaf in leaves.values() if cursors else ():
+        if len(tasks[leaf.name]) < leaf.min:
+            fix = f"place at least {leaf.min} tasks of group {leaf.name!r}, or none of any"
+            fields.wrong("placements", fix)
+    return tuple(placement for placement in read if placement)
+
+
+def _read_placement(
+    cursor: Cursor, leaves: dict[str, PodGroup], tasks: dict[str, set[int]], use: Use
+) -> Placement | None:
+    fields = cursor.fields(KEYS["placement"])
+    group_name = fields.take("group", name, "main")
+    group = leaves.get(group_name)
+    if group is None:
+        fix = f"give a group of the workload that has tasks{nearest(group_name, leaves)}"
+        fields.wrong("group", fix)
+        return None
+    nodes = fields.items("nodes")
+    if not nodes:
+        fields.wrong("nodes", "give the node of each task")
+    for key in ("tasks", "devices"):
+        given = fields.values.get(key)
+        if isinstance(given, list) and len(given) != len(nodes):
+            fields.wrong(key, f"give as many as there are nodes: {len(nodes)}")
+            return None
+    return Placement(
+        group_name,
+        _read_tasks(fields, group, tasks[group_name], len(nodes)),
+        tuple(node.take(name, "") for node in nodes),
+        _read_use(fields, nodes, group.shape, use),
+    )
+
+
+def _read_tasks(
+    fields: Fields, group: PodGroup, seen: set[int], node_count: int
+) -> tuple[int, ...]:
+    """Read the indices of the tasks, each once."""
+
+    def task(value: object) -> int:
+        index = whole()(value)
+        if index >= group.most:
+            raise ReadError(f"give a task of the group: it has {group.most}, the first is 0")
+        if index in seen:
+            raise ReadError("give each task once")
+        seen.add(index)
+        return index
+
+    if "tasks" in fields:
+        return fields.each("tasks", task)
+    indices = range(node_count)
+    if node_count > group.most:
+        fields.wrong("nodes", f"give at most {group.most} nodes: the group has no more tasks")
+    elif seen.intersection(indices):
+        fields.wrong("tasks", "give the tasks: without them they are the first ones, placed before")
+    seen.update(indices)
+    return tuple(indices)
+
+
+def _read_use(fields: Fields, nodes: list[Cursor], shape: Shape, use: Use) -> tuple[int, ...]:
+    """Read the devices of each task as masks, and count all that the tasks use."""
+    devices = fields.items("devices")
+    masks = [0] * len(nodes)
+    if not devices and shape.gpus and nodes:
+        fields.wrong("devices", f"give a list of {shape.gpus} devices for each task")
+    for i, cursor in enumerate(nodes):
+        if not isinstance(cursor.value, str):
+            continue
+        if cursor.value not in use.nodes:
+            cursor.wrong(f"give a node that exists{nearest(cursor.value, use.nodes)}")
+            continue
+        node = use.nodes[cursor.value]
+        if node is None:
+            continue
+        use.add(cursor, node, shape)
+        if devices:
+            masks[i] = _read_mask(devices[i], node, shape, use)
+    return tuple(masks)
+
+
+def _read_mask(cursor: Cursor, node: Node, shape: Shape, use: Use) -> int:
+    """Read the devices of one task."""
+    items = cursor.items()
+    if isinstance(cursor.value, list) and len(items) != shape.gpus:
+        cursor.wrong(f"give {shape.gpus} devices: so many each task asks for")
+        return 0
+    mask = 0
+
+    def device(value: object) -> int:
+        nonlocal mask
+        if not node.devices:
+            raise ReadError(f"give another node: {node.name} has no devices")
+        if shape.mig:
+            index, start = _pair(value)
+            _check_device(index, node)
+            return use.add_instance(node, index, start, shape.mig) << 8 * index
+        index = whole()(value)
+        _check_device(index, node)
+        if mask >> index & 1:
+            raise ReadError("give each device once: the same device is given twice")
+        use.add_share(node, index, shape)
+        return 1 << index
+
+    for item in items:
+        mask |= item.take(device, 0)
+    return mask
+
+
+def _check_device(index: int, node: Node) -> None:
+    if index >= len(node.devices):
+        fix = f"give a device of {node.name}: it has {len(node.devices)}, the first is 0"
+        raise ReadError(fix)
+
+
+def _pair(value: object) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ReadError("give a pair for MIG: [device, first memory slice]")
+    return whole()(value[0]), whole()(value[1])

@@ -1,0 +1,257 @@
+"""Scenarios as text: what `read_scenario` reads back as the same value.
+
+Only what differs from its default is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.config.emit import emit
+from mooring.config.nodes import equal_devices
+from mooring.config.schema import DEVICES_MOST
+from mooring.config.units import say_cores, say_duration, say_mebibytes
+from mooring.config.workloads import ONLY_GROUP
+from mooring.model import mig
+from mooring.model.cluster import WHOLE, Device, Node
+from mooring.model.codec import encode
+from mooring.model.queues import DEFAULT_QUEUE
+from mooring.model.resources import CPU, MEMORY, PODS
+from mooring.model.topology import Topology
+from mooring.model.workload import Placement, PodGroup, Shape, TopologyRequest, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mooring.model.events import Adopted
+    from mooring.model.memory import Memory, TaskType
+    from mooring.model.resources import Amounts
+    from mooring.model.scenario import Scenario
+    from mooring.model.workload import SpreadTerm, TaskTerm
+
+Data = dict[str, object]
+"""A mapping of the file: text, numbers, lists and mappings."""
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """Return the scenario as YAML."""
+    nodes = {node.name: node for node in scenario.nodes}
+    data: Data = {"now": scenario.now}
+    if scenario.topology != Topology():
+        data["topology"] = {"levels": [_short(encode(lv)) for lv in scenario.topology.levels]}
+    data["nodes"] = [_node(node) for node in scenario.nodes]
+    if scenario.queues != (DEFAULT_QUEUE,):
+        data["queues"] = [_short(encode(queue)) for queue in scenario.queues]
+    data["policy"] = _policy(encode(scenario.policy))
+    data["workloads"] = [
+        *(_adopted(adopted, nodes) for adopted in scenario.running),
+        *(_workload(workload) for workload in scenario.waiting),
+    ]
+    data["memory"] = _memory(scenario.memory)
+    written = {key: value for key, value in data.items() if value or key in ("now", "queues")}
+    return emit(written)
+
+
+def _short(data: Mapping[str, object]) -> object:
+    """Return the name alone if there is nothing else."""
+    return data["name"] if len(data) == 1 else data
+
+
+def _policy(data: Mapping[str, object]) -> Data:
+    return {
+        key: say_duration(value) if key.endswith("_s") and isinstance(value, float) else value
+        for key, value in data.items()
+    }
+
+
+def _sparse(**data: object) -> Data:
+    """Return what is not nothing."""
+    return {key: value for key, value in data.items() if value or value is False}
+
+
+def _amounts(amounts: Amounts) -> Data:
+    given = dict(amounts)
+    named = _sparse(
+        cpu=say_cores(given.pop(CPU, 0)),
+        memory=say_mebibytes(given.pop(MEMORY, 0)),
+        pods=given.pop(PODS, 0),
+    )
+    return {**named, **_sparse(resources=given)}
+
+
+def _node(node: Node) -> Data:
+    return {
+        "name": node.name,
+        **_sparse(path=list(node.path)),
+        **_amounts(node.capacity),
+        **_devices(node.devices),
+        **_sparse(
+            gpu_model=node.gpu_model,
+            labels=dict(node.labels),
+            taints=[encode(taint) for taint in node.taints],
+        ),
+        **({} if node.ready else {"ready": False}),
+    }
+
+
+def _devices(devices: tuple[Device, ...]) -> Data:
+    """Return devices as a number and sizes if that says it all, else one by one."""
+    if not devices:
+        return {}
+    first = devices[0]
+    sizes = {
+        "island_size": _run_length([device.island for device in devices]),
+        "switch_size": _run_length([device.switch for device in devices]),
+        "numa_size": _run_length([device.numa for device in devices]),
+    }
+    each = Device(memory=first.memory, mig=first.mig)
+    if devices != equal_devices(len(devices), each, tuple(sizes.values())):
+        return {"devices": [_device(device) for device in devices]}
+    needed = {key: size for key, size in sizes.items() if size < len(devices)}
+    memory = _sparse(gpu_memory=say_mebibytes(first.memory), mig=first.mig)
+    return {"gpus": len(devices), **memory, **needed}
+
+
+def _run_length(values: list[int]) -> int:
+    """Return how many values from the start are equal."""
+    return next((i for i, value in enumerate(values) if value != values[0]), DEVICES_MOST)
+
+
+def _device(device: Device) -> Data:
+    data: Data = dict(encode(device))
+    if device.memory:
+        data["memory"] = say_mebibytes(device.memory)
+    return data
+
+
+def _adopted(adopted: Adopted, nodes: dict[str, Node]) -> Data:
+    shapes = {leaf.name: leaf.shape for leaf in adopted.workload.leaves()}
+    placements = [_placement(p, shapes.get(p.group, Shape()), nodes) for p in adopted.placements]
+    return {
+        **_workload(adopted.workload),
+        "running": True,
+        **_sparse(started_at=adopted.started_at, placements=placements),
+    }
+
+
+def _placement(placement: Placement, shape: Shape, nodes: dict[str, Node]) -> Data:
+    task_count = len(placement.nodes)
+    devices = [
+        _mig_pairs(mask, shape.mig, nodes.get(node)) if shape.mig else _bits(mask)
+        for mask, node in zip(placement.devices, placement.nodes, strict=True)
+    ]
+    is_first = placement.tasks == tuple(range(task_count))
+    return {
+        "group": placement.group,
+        **({} if is_first else {"tasks": list(placement.tasks)}),
+        "nodes": list(placement.nodes),
+        **({"devices": devices} if any(devices) else {}),
+    }
+
+
+def _bits(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+def _mig_pairs(mask: int, profile: str, node: Node | None) -> list[list[int]]:
+    """Return [device, first memory slice] of every instance in the mask."""
+    pairs = []
+    while mask:
+        low = (mask & -mask).bit_length() - 1
+        device, start = divmod(low, 8)
+        devices = node.devices if node else ()
+        geometry = mig.GEOMETRIES.get(devices[device].mig) if device < len(devices) else None
+        known = geometry.profiles.get(profile) if geometry else None
+        width = known.width if known else 1
+        mask &= ~((1 << width) - 1 << low)
+        pairs.append([device, start])
+    return pairs
+
+
+def _workload(workload: Workload) -> Data:
+    data: Data = {"name": workload.name}
+    if workload.queue != "default":
+        data["queue"] = workload.queue
+    data |= _sparse(priority=workload.priority, submitted_at=workload.submitted_at)
+    if workload.service:
+        data["service"] = True
+    if not workload.preemptible:
+        data["preemptible"] = False
+    durations = {
+        "run_limit": workload.run_limit_s,
+        "estimate": workload.estimate_s,
+        "minimum_run": workload.minimum_run_s or None,
+        "restart_cost": workload.restart_cost_s or None,
+    }
+    data |= {key: say_duration(value) for key, value in durations.items() if value is not None}
+    if workload.checkpoint_at is not None:
+        data["checkpoint_at"] = workload.checkpoint_at
+    groups = workload.groups
+    is_single = len(groups) == 1 and groups[0].name == ONLY_GROUP and not groups[0].groups
+    if is_single and workload.topology == TopologyRequest():
+        return {**data, **_leaf(groups[0])}
+    return {**data, **_topology(workload.topology), "groups": [_group(group) for group in groups]}
+
+
+def _group(group: PodGroup) -> Data:
+    if not group.groups:
+        return {"name": group.name, **_leaf(group)}
+    inner = [_group(one) for one in group.groups]
+    return {"name": group.name, **_topology(group.topology), "groups": inner}
+
+
+def _leaf(group: PodGroup) -> Data:
+    counts = {"min": group.min, "max": group.max} if group.max else {"tasks": group.min}
+    return {**counts, **_shape(group.shape), **_topology(group.topology)}
+
+
+def _topology(topology: TopologyRequest) -> Data:
+    return _sparse(
+        required=topology.required,
+        preferred=topology.preferred,
+        slices=[encode(one) for one in topology.slices],
+        volume=say_mebibytes(topology.volume),
+    )
+
+
+def _shape(shape: Shape) -> Data:
+    return {
+        **_amounts(shape.amounts),
+        **_sparse(gpus=shape.gpus, milli=shape.milli if shape.milli != WHOLE else 0),
+        **_sparse(
+            gpu_memory=say_mebibytes(shape.gpu_memory),
+            mig=shape.mig,
+            gpu_models=list(shape.gpu_models),
+            selector=dict(shape.selector),
+            affinity=[[encode(clause) for clause in one] for one in shape.affinity],
+            preferences=[encode(preference) for preference in shape.preferences],
+            tolerations=[encode(toleration) for toleration in shape.tolerations],
+            labels=dict(shape.labels),
+            near=_terms(shape.near),
+            apart=_terms(shape.apart),
+            spread=_terms(shape.spread),
+            ports=list(shape.ports),
+        ),
+    }
+
+
+def _terms(terms: Iterable[TaskTerm | SpreadTerm]) -> list[Data]:
+    return [{**encode(term), "labels": dict(term.labels)} for term in terms]
+
+
+def _memory(memory: Memory) -> Data:
+    return _sparse(
+        mix=[_task_type(kind, count) for kind, count in memory.mix],
+        arrivals=memory.arrivals,
+        mix_at=memory.mix_at,
+    )
+
+
+def _task_type(kind: TaskType, count: float) -> Data:
+    return {
+        "count": count,
+        **_amounts(kind.amounts),
+        **_sparse(gpus=kind.gpus),
+        "milli": kind.milli,
+        **_sparse(gpu_models=list(kind.gpu_models)),
+    }

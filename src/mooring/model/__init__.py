@@ -1,0 +1,1 @@
+"""What the engine knows: values, and the books that change."""

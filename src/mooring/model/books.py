@@ -1,0 +1,527 @@
+"""The books: what every node, device and queue has left, as columns.
+
+Per node and resource: free + used + releasing = capacity. Part of free (or of releasing) may be
+held for a named workload; `open` is free less held: what anyone may take now. Per device the same
+in thousandths: `share` is what is open of it; it is negative where a hold lies on room that is
+still being released, or where a device in use went bad.
+
+Every change is written to a log with its inverse: `checkpoint` and `rollback` are the only way to
+speculate. Every row that changes is appended to `touched`, from which others catch up.
+
+Rows have two faces: numpy arrays for vectors, memoryviews of the same memory for single values.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mooring.model.cluster import WHOLE, Node
+from mooring.model.columns import INT, view, views
+from mooring.model.demand import Demand, DeviceKind, compile_demand
+from mooring.model.resources import (
+    GPU_ROW,
+    PODS_ROW,
+    PORT,
+    UNLIMITED,
+    ResourceOrder,
+)
+from mooring.model.topology import Topology, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from mooring.model.columns import Counts, Ints
+    from mooring.model.workload import Shape
+
+VECTOR_FROM = 17
+"""From so many tasks on, vectors are faster than single values."""
+LOG_LIMIT = 1 << 16
+
+Layout = tuple[tuple[int, int, int, int, str], ...]
+"""Island, switch, NUMA node, NIC and MIG geometry of every device of a node."""
+
+_NODE_COLUMNS = [
+    "capacity",
+    "open",
+    "held",
+    "releasing",
+    "share",
+    "usable",
+    "mig_used",
+    "device_memory",
+    "whole",
+    "devices",
+    "flavor",
+    "layout",
+    "present",
+]
+
+
+class BooksError(Exception):
+    """An invariant of the books is broken: a bug, not bad input."""
+
+
+@lru_cache(maxsize=1 << 16)
+def bits(mask: int) -> tuple[int, ...]:
+    """Return the positions of the set bits of `mask`."""
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+class Books:
+    """Nodes, devices, holds and charges as one."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.order = ResourceOrder()
+        self.nodes: list[Node] = []
+        self.row_of: dict[str, int] = {}
+        self.epoch = 0
+        """Changes with the facts of any node, and when rows are renumbered."""
+        self.widest = 0
+        """Most devices that any node has."""
+        self.touched = array("i")
+        self.trimmed = 0
+        """How many entries of `touched` have been dropped from its front."""
+        self.demands: list[Demand] = []
+        self.tally: list[Counts] = []
+        """Per demand, how many of its tasks are on each node."""
+        self.flavors: list[str] = []
+        self.layouts: list[Layout] = []
+        self.queues: list[str] = []
+        self.holds: dict[str, list[tuple[Demand, int, int]]] = {}
+        self._demand_of: dict[Shape, Demand] = {}
+        self._counters: dict[str, int] = {}
+        self._matches: list[Callable[[Shape], bool]] = []
+        self._counters_of: list[tuple[int, ...]] = []
+        """Per demand, the counters that it is counted in."""
+        self._counts: list[Counts] = []
+        self._undo: list[tuple[Any, ...]] = []
+        self._charges: dict[tuple[int, int, int], int] = {}
+        self._allocate(Tree(topology, ()), ())
+
+    # -- columns ----------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return self.tree.count
+
+    @property
+    def log_end(self) -> int:
+        """Return the position behind the last entry of `touched`, dropped ones included."""
+        return self.trimmed + len(self.touched)
+
+    def _allocate(self, tree: Tree, nodes: Sequence[Node]) -> None:
+        n, resources = tree.count, len(self.order)
+        width = max((len(node.devices) for node in nodes), default=0)
+        self.tree = tree
+        self.nodes = list(nodes)
+        self.row_of = {node.name: row for row, node in enumerate(nodes)}
+        self.capacity = np.zeros((resources, n), INT)
+        self.open = np.zeros((resources, n), INT)
+        self.held = np.zeros((resources, n), INT)
+        self.releasing = np.zeros((resources, n), INT)
+        self.share = np.zeros((width, n), np.int16)
+        self.usable = np.zeros((width, n), np.bool_)
+        self.mig_used = np.zeros((width, n), np.uint8)
+        self.device_memory = np.zeros((width, n), INT)
+        self.whole = np.zeros(n, INT)
+        self.devices = np.zeros(n, INT)
+        self.flavor = np.zeros(n, INT)
+        self.layout = np.zeros(n, INT)
+        self.present = np.zeros(n, np.bool_)
+        self.used = [np.zeros(len(first) - 1, INT) for first in tree.first]
+        self.epoch += 1
+        self.trimmed += len(self.touched) + 1
+        self.touched = array("i")
+        self._bind_views()
+
+    def _bind_views(self) -> None:
+        self.open_of = views(self.open)
+        self.share_of = views(self.share)
+        self.mig_of = views(self.mig_used)
+        self.memory_of = views(self.device_memory)
+        self.whole_of = view(self.whole)
+        self.used_of = views(self.used)
+        self.up = views(self.tree.domain)
+        self.flavor_of = view(self.flavor)
+        self.layout_of = view(self.layout)
+        self.tally_of = views(self.tally)
+        self._count_of = views(self._counts)
+
+    # -- facts ------------------------------------------------------------------------------
+
+    def set_nodes(self, changes: Iterable[Node], gone: Iterable[str] = ()) -> Ints | None:
+        """Take nodes in, change or drop them; return the new row of every old one if they moved.
+
+        A dropped node keeps its row, closed, until rows are renumbered for another reason.
+        """
+        changes = list(changes)
+        moved = None
+        if not all(self._in_place(node) for node in changes):
+            moved = self._renumber(changes)
+        changes += [self._emptied(name) for name in gone]
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for node in changes:
+            row = self.row_of[node.name]
+            self.nodes[row] = node
+            alike.setdefault((node.capacity, node.devices, node.gpu_model), []).append(row)
+        for rows in alike.values():
+            self._set_facts(np.array(rows, INT), self.nodes[rows[0]])
+        for name in gone:
+            self.present[self.row_of[name]] = False
+        self.widest = int(self.devices.max(initial=0))
+        self.epoch += 1
+        return moved
+
+    def _emptied(self, name: str) -> Node:
+        old = self.nodes[self.row_of[name]]
+        return Node(name, gpu_model=old.gpu_model, ready=False, path=old.path)
+
+    def _in_place(self, node: Node) -> bool:
+        row = self.row_of.get(node.name)
+        if row is None or self.nodes[row].path != node.path:
+            return False
+        return len(node.devices) <= len(self.share)
+
+    def _renumber(self, changes: list[Node]) -> Ints:
+        """Lay the columns anew for another set of rows; return where the old ones are now."""
+        # A row that still carries use must stay, even if its node is gone.
+        merged = {
+            node.name: node
+            for row, node in enumerate(self.nodes)
+            if self.present[row] or self.used_of[-1][row]
+        }
+        merged.update({node.name: node for node in changes})
+        nodes = list(merged.values())
+        for node in nodes:
+            for name, _ in node.capacity:
+                self._add_resource(name)
+        old_row, old = self.row_of, {name: getattr(self, name) for name in _NODE_COLUMNS}
+        old_used = self.used[-1]
+        tree = Tree(self.topology, nodes)
+        self._allocate(tree, [nodes[i] for i in tree.order])
+        source = [row for name, row in old_row.items() if name in self.row_of]
+        target = [self.row_of[name] for name in old_row if name in self.row_of]
+        for name, column in old.items():
+            new = getattr(self, name)
+            if column.ndim == 1:
+                new[target] = column[source]
+            else:
+                new[: len(column), target] = column[:, source]
+        self.used[-1][target] = old_used[source]
+        for level in range(tree.leaf_level):
+            self.used[level][:] = tree.sums(level, self.used[-1])
+        self.tally = [_moved(column, source, target, self.count) for column in self.tally]
+        self._counts = [_moved(column, source, target, self.count) for column in self._counts]
+        moved = np.full(len(old_row), -1, INT)
+        moved[source] = target
+        self.holds = {
+            owner: [(demand, int(moved[row]), devices) for demand, row, devices in entries]
+            for owner, entries in self.holds.items()
+        }
+        self._bind_views()
+        return moved
+
+    def _set_facts(self, rows: Ints, sample: Node) -> None:
+        """Make the rows say what `sample` says; what is in use stays in use."""
+        for name, _ in sample.capacity:
+            self._add_resource(name)
+        capacity = np.zeros(len(self.order), INT)
+        for r, name in enumerate(self.order.names):
+            if name.startswith(PORT):
+                capacity[r] = 1
+        capacity[PODS_ROW] = UNLIMITED
+        for name, amount in sample.capacity:
+            capacity[self.order.row(name)] = amount
+        capacity[GPU_ROW] = 0  # devices count themselves, below
+        self.open[:, rows] += capacity[:, None] - self.capacity[:, rows]
+        self.capacity[:, rows] = capacity[:, None]
+        if sample.gpu_model not in self.flavors:
+            self.flavors.append(sample.gpu_model)
+        self.flavor[rows] = self.flavors.index(sample.gpu_model)
+        self._set_devices(rows, sample)
+        self.present[rows] = True
+        self.touched.extend(rows.tolist())
+
+    def _set_devices(self, rows: Ints, sample: Node) -> None:
+        self.whole[rows] = 0
+        for d in range(len(self.share)):
+            device = sample.devices[d] if d < len(sample.devices) else None
+            usable = device is not None and device.healthy and not device.mig
+            changed = self.usable[d, rows] != usable
+            self.share[d, rows] += (changed * (WHOLE if usable else -WHOLE)).astype(np.int16)
+            self.usable[d, rows] = usable
+            self.device_memory[d, rows] = device.memory if device else 0
+            self.whole[rows] |= (self.share[d, rows] == WHOLE) * (1 << d)
+        self.devices[rows] = self.usable[:, rows].sum(axis=0)
+        self.capacity[GPU_ROW, rows] = self.devices[rows]
+        self.open[GPU_ROW, rows] = (self.share[:, rows] == WHOLE).sum(axis=0)
+        layout = tuple((d.island, d.switch, d.numa, d.nic, d.mig) for d in sample.devices)
+        if layout not in self.layouts:
+            self.layouts.append(layout)
+        self.layout[rows] = self.layouts.index(layout)
+
+    def _add_resource(self, name: str) -> None:
+        if name in self.order:
+            return
+        self.order.add(name)
+        self._fit_resources()
+
+    def _fit_resources(self) -> None:
+        """Give every resource of the order a row; ports have one of each on every node."""
+        missing = len(self.order) - len(self.open)
+        if not missing:
+            return
+        rows = np.zeros((missing, self.count), INT)
+        for i, name in enumerate(self.order.names[-missing:]):
+            rows[i] = 1 if name.startswith(PORT) else 0
+        self.capacity = np.vstack([self.capacity, rows])
+        self.open = np.vstack([self.open, rows])
+        self.held = np.vstack([self.held, np.zeros_like(rows)])
+        self.releasing = np.vstack([self.releasing, np.zeros_like(rows)])
+        self._bind_views()
+
+    # -- shapes, queues, counters -----------------------------------------------------------
+
+    def demand(self, shape: Shape) -> Demand:
+        """Return `shape` as the books count it; equal shapes give the same object."""
+        known = self._demand_of.get(shape)
+        if known is not None:
+            return known
+        demand = compile_demand(len(self.demands), shape, self.order)
+        self._fit_resources()
+        self.demands.append(demand)
+        self._counters_of.append(tuple(i for i, m in enumerate(self._matches) if m(shape)))
+        self._demand_of[shape] = demand
+        self.tally.append(np.zeros(self.count, np.int32))
+        self.tally_of.append(view(self.tally[-1]))
+        return demand
+
+    def queue(self, name: str) -> int:
+        """Return the index of a queue."""
+        if name not in self.queues:
+            self.queues.append(name)
+        return self.queues.index(name)
+
+    def counter(self, key: str, match: Callable[[Shape], bool]) -> Counts:
+        """Return how many tasks on each node have a shape that matches; kept up from now on."""
+        index = self._counters.get(key)
+        if index is None:
+            index = self._counters[key] = len(self._counts)
+            self._matches.append(match)
+            self._counts.append(np.zeros(self.count, np.int32))
+            self._count_of.append(view(self._counts[-1]))
+            for demand in self.demands:
+                if match(demand.shape):
+                    self._counters_of[demand.index] += (index,)
+                    self._counts[index] += self.tally[demand.index]
+        return self._counts[index]
+
+    # -- changes ----------------------------------------------------------------------------
+
+    def take(self, demand: Demand, rows: Sequence[int], devices: Sequence[int], queue: int) -> None:
+        """Book tasks: task i on `rows[i]` with `devices[i]`, charged to the queue."""
+        self._do(self._take, 1, demand, rows, devices, queue)
+
+    def give(self, demand: Demand, rows: Sequence[int], devices: Sequence[int], queue: int) -> None:
+        """Take back what `take` booked."""
+        self._do(self._take, -1, demand, rows, devices, queue)
+
+    def begin_release(self, demand: Demand, rows: Sequence[int]) -> None:
+        """Move what tasks use to releasing; `end_release` must come before `give`."""
+        self._do(self._release, 1, demand, rows)
+
+    def end_release(self, demand: Demand, rows: Sequence[int]) -> None:
+        """Move what `begin_release` moved back to used."""
+        self._do(self._release, -1, demand, rows)
+
+    def hold(self, owner: str, demand: Demand, row: int, devices: int) -> None:
+        """Keep free or releasing room for one task of the workload `owner`."""
+        self._do(self._hold, 1, owner, demand, row, devices)
+
+    def unhold(self, owner: str) -> None:
+        """Open all that is held for `owner`."""
+        for demand, row, devices in reversed(self.holds.get(owner, ())):
+            self._do(self._hold, -1, owner, demand, row, devices)
+
+    def charge(self, demand: Demand, count: int, queue: int, flavor: int) -> None:
+        """Charge (or, negative, refund) a queue for tasks whose place is not known."""
+        self._do(self._charge, 1, demand, count, queue, flavor)
+
+    def charged(self, queue: str) -> dict[tuple[str, str], int]:
+        """Return what a queue is charged, by (flavor, resource); devices in thousandths."""
+        index = self.queue(queue)
+        return {
+            (self.flavors[flavor] if flavor >= 0 else "", self.order.names[r]): amount
+            for (q, flavor, r), amount in sorted(self._charges.items())
+            if q == index and amount
+        }
+
+    def checkpoint(self) -> int:
+        """Return a mark to roll back to."""
+        return len(self._undo)
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since `mark`."""
+        undo = self._undo
+        while len(undo) > mark:
+            change, sign, *args = undo.pop()
+            change(-sign, *args)
+
+    def commit(self) -> None:
+        """Forget how to undo: what was done stays."""
+        self._undo.clear()
+        if len(self.touched) > LOG_LIMIT:
+            self.trimmed += len(self.touched)
+            self.touched = array("i")
+
+    def _do(self, change: Callable[..., None], sign: int, *args: Any) -> None:
+        change(sign, *args)
+        self._undo.append((change, sign, *args))
+
+    # Each change below is its own inverse with the other sign.
+
+    def _take(
+        self,
+        sign: int,
+        demand: Demand,
+        rows: Sequence[int],
+        devices: Sequence[int],
+        queue: int,
+    ) -> None:
+        if len(rows) >= VECTOR_FROM and demand.kind <= DeviceKind.WHOLE and not self.holds:
+            self._take_many(sign, demand, np.asarray(rows, INT), np.asarray(devices, INT))
+        else:
+            for row, mask in zip(rows, devices, strict=True):
+                self._take_one(sign, demand, row, mask)
+        if not rows:
+            return
+        if len(rows) == 1 or len(self.flavors) == 1:
+            self._charge(sign, demand, len(rows), queue, self.flavor_of[rows[0]])
+            return
+        flavors, counts = np.unique(self.flavor[np.asarray(rows, INT)], return_counts=True)
+        for flavor, count in zip(flavors.tolist(), counts.tolist(), strict=True):
+            self._charge(sign, demand, count, queue, flavor)
+
+    def _take_one(self, sign: int, demand: Demand, row: int, devices: int) -> None:
+        self._put(-sign, demand, row, devices)
+        weight = sign * demand.weight
+        for used, up in zip(self.used_of, self.up, strict=True):
+            used[up[row]] += weight
+        self.tally_of[demand.index][row] += sign
+        for index in self._counters_of[demand.index]:
+            self._count_of[index][row] += sign
+
+    def _take_many(self, sign: int, demand: Demand, rows: Ints, devices: Ints) -> None:
+        order = np.argsort(rows, kind="stable")
+        rows, devices = rows[order], devices[order]
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(starts, append=len(rows))
+        rows = rows[starts]
+        for r, amount in demand.pairs:
+            self.open[r, rows] -= sign * amount * counts
+        if demand.kind is DeviceKind.WHOLE:
+            masks = np.bitwise_or.reduceat(devices, starts)
+            set_bits = masks[None, :] >> np.arange(len(self.share))[:, None] & 1
+            self.share[:, rows] -= (sign * WHOLE * set_bits).astype(np.int16)
+            is_whole = self.share[:, rows] == WHOLE
+            powers = (1 << np.arange(len(self.share)))[:, None]
+            self.whole[rows] = (is_whole * powers).sum(axis=0)
+            self.open[GPU_ROW, rows] = is_whole.sum(axis=0)
+        weights = sign * demand.weight * counts
+        for used, domain in zip(self.used, self.tree.domain, strict=True):
+            np.add.at(used, domain[rows], weights)
+        added = (sign * counts).astype(np.int32)
+        self.tally[demand.index][rows] += added
+        for index in self._counters_of[demand.index]:
+            self._counts[index][rows] += added
+        self.touched.extend(rows.tolist())
+
+    def _put(self, sign: int, demand: Demand, row: int, devices: int) -> None:
+        """Open (1) or close (-1) the room of one task."""
+        columns = self.open_of
+        for r, amount in demand.pairs:
+            columns[r][row] += sign * amount
+        kind = demand.kind
+        if kind is DeviceKind.MIG:
+            for bit in bits(devices):
+                self.mig_of[bit >> 3][row] ^= 1 << (bit & 7)
+        elif kind is not DeviceKind.NONE:
+            step = sign * (WHOLE if kind is DeviceKind.WHOLE else 0)
+            for d in bits(devices):
+                share = self.share_of[d]
+                change = step or sign * self.milli(demand, row, d)
+                before = share[row]
+                share[row] = before + change
+                if before == WHOLE:
+                    self.whole_of[row] ^= 1 << d
+                    columns[GPU_ROW][row] -= 1
+                elif before + change == WHOLE:
+                    self.whole_of[row] ^= 1 << d
+                    columns[GPU_ROW][row] += 1
+        self.touched.append(row)
+
+    def milli(self, demand: Demand, row: int, device: int) -> int:
+        """Return how many thousandths of that device one task takes."""
+        shape = demand.shape
+        if not shape.gpu_memory:
+            return shape.milli
+        memory = self.memory_of[device][row]
+        if shape.gpu_memory > memory:
+            return WHOLE + 1
+        return -(-shape.gpu_memory * WHOLE // memory)
+
+    def _release(self, sign: int, demand: Demand, rows: Sequence[int]) -> None:
+        for row in rows:
+            for r, amount in demand.pairs:
+                self.releasing[r, row] += sign * amount
+
+    def _hold(self, sign: int, owner: str, demand: Demand, row: int, devices: int) -> None:
+        self._put(-sign, demand, row, devices)
+        for r, amount in demand.pairs:
+            self.held[r, row] += sign * amount
+        entries = self.holds.setdefault(owner, [])
+        if sign > 0:
+            entries.append((demand, row, devices))
+        else:
+            entries.remove((demand, row, devices))
+        if not entries:
+            del self.holds[owner]
+
+    def _charge(self, sign: int, demand: Demand, count: int, queue: int, flavor: int) -> None:
+        charges = self._charges
+        for r, amount in demand.pairs:
+            key = (queue, flavor, r)
+            charges[key] = charges.get(key, 0) + sign * amount * count
+        if demand.weight > 1:
+            key = (queue, flavor, GPU_ROW)
+            charges[key] = charges.get(key, 0) + sign * (demand.weight - 1) * count
+
+    # -- copies -----------------------------------------------------------------------------
+
+    def copy(self) -> Books:
+        """Return books that change on their own from here."""
+        new = object.__new__(Books)
+        new.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray | list | dict | array):
+                new.__dict__[name] = value[:] if isinstance(value, array) else value.copy()
+        new.order = self.order.copy()
+        new.used = [column.copy() for column in self.used]
+        new.tally = [column.copy() for column in self.tally]
+        new._counts = [column.copy() for column in self._counts]
+        new.holds = {owner: list(entries) for owner, entries in self.holds.items()}
+        new._undo = []
+        new._bind_views()
+        return new
+
+
+def _moved(column: Counts, source: list[int], target: list[int], count: int) -> Counts:
+    new = np.zeros(count, np.int32)
+    new[target] = column[source]
+    return new

@@ -1,0 +1,108 @@
+"""Facts from the world: all that can be observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mooring.model.cluster import Node
+from mooring.model.settings import Policy
+from mooring.model.workload import Placement, TaskState, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node is there. One of the same name is replaced, as by `NodeChanged`."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A node's facts are now these."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    """A node is gone, and all that ran on it has failed."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A workload asks to run."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A workload was found running, placed by an earlier life of the engine or by someone else.
+
+    Without placements only its charge is known.
+    """
+
+    workload: Workload
+    placements: tuple[Placement, ...] = ()
+    started_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadChanged:
+    """A workload was edited: priority, size, queue, limit. Its place in line stays."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A workload is over, or was taken back: all that it had is free."""
+
+    workload: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TasksChanged:
+    """Tasks of a pod group reached a state: bound, running, releasing, finished, failed.
+
+    A releasing task that reaches `pending` has released what it had and waits again.
+    """
+
+    workload: str
+    group: str
+    tasks: tuple[int, ...]
+    state: TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class BindRefused:
+    """The world did not take a bind. The task waits again, and not for these nodes."""
+
+    workload: str
+    group: str
+    tasks: tuple[int, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """From now on this policy decides."""
+
+    policy: Policy
+
+
+Event = (
+    NodeJoined
+    | NodeChanged
+    | NodeLeft
+    | Submitted
+    | Adopted
+    | WorkloadChanged
+    | Ended
+    | TasksChanged
+    | BindRefused
+    | PolicyChanged
+)

@@ -1,0 +1,135 @@
+"""What the engine says: decisions, the reasons of what waits, and the record of a cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mooring.model.events import Event
+from mooring.model.workload import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Start these tasks there. One workload may need several, one a pod group."""
+
+    workload: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop these tasks of a workload and let them wait again."""
+
+    workload: str
+    group: str
+    tasks: tuple[int, ...]
+    cause: str
+    """`lost-node` or `stale-gang`: what made it necessary."""
+    beneficiary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Keep this room for the workload until then."""
+
+    workload: str
+    placements: tuple[Placement, ...]
+    until: float
+
+
+Decision = Bind | Evict | Reserve
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """No domain of the level has room for all tasks now."""
+
+    group: str
+    level: str
+    wanted: int
+    best: int
+    """Most that one domain could take now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """Not even an empty cluster could take it."""
+
+    group: str
+    level: str
+    wanted: int
+    most: int
+    """Most that one domain could take if nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """So many nodes are no help to the group, and this is the first thing in the way."""
+
+    group: str
+    by: str
+    """not-ready, gpu-model, selector, affinity, taint, refused, tasks, or a resource's name."""
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotTogether:
+    """Every group alone has room, all of them together have not."""
+
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """The search reached its bound of counted steps; it is tried again when something changes."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """It asks for the same as this workload, which is before it in line."""
+
+    workload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It names something that does not exist: a level, a MIG profile."""
+
+    group: str
+    what: str
+    name: str
+
+
+Reason = NoRoom | Impossible | Excluded | NotTogether | CutShort | Behind | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a workload is not running, or why it does not grow."""
+
+    workload: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that should be done at one instant.
+
+    `waiting` holds what changed since the last plan; `Engine.reasons` knows all.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    wake_at: float | None = None
+    """When to decide again even if nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One cycle as it was: enough to replay it."""
+
+    now: float
+    events: tuple[Event, ...]
+    plan: Plan

@@ -1,0 +1,242 @@
+"""Workloads, their pod groups and tasks, and the legal changes of a task's state.
+
+A workload is a tree of pod groups. A leaf has a shape and a count; an inner group has groups.
+The minimum of every leaf starts together or not at all; what is above it is elastic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from mooring.model.cluster import WHOLE, Labels
+from mooring.model.resources import Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TaskState(IntEnum):
+    """Where a task is in its life."""
+
+    PENDING = 0
+    ASSUMED = 1
+    BOUND = 2
+    RUNNING = 3
+    RELEASING = 4
+    FINISHED = 5
+    FAILED = 6
+
+
+#             ┌──refused──┐
+#             ▼           │
+#   ┌────▶ pending ──▶ assumed ──▶ bound ──▶ running ──▶ finished
+#   │         ▲           │          │        │   ▲  └─▶ failed
+#   │         └───────────┼──────────┼────────┼───┼───────┘
+#   └── given back ── releasing ◀────┴────────┘   └── eviction refused ── releasing
+#
+# What the world tells may skip steps: a task can be running before "bound" was seen.
+_PLACED = {TaskState.RUNNING, TaskState.RELEASING, TaskState.FINISHED, TaskState.FAILED}
+LEGAL: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.PENDING: frozenset({TaskState.ASSUMED}),
+    TaskState.ASSUMED: frozenset({TaskState.PENDING, TaskState.BOUND, *_PLACED}),
+    TaskState.BOUND: frozenset(_PLACED),
+    TaskState.RUNNING: frozenset(_PLACED - {TaskState.RUNNING}),
+    TaskState.RELEASING: frozenset({TaskState.PENDING, *_PLACED} - {TaskState.RELEASING}),
+    TaskState.FINISHED: frozenset(),
+    TaskState.FAILED: frozenset({TaskState.PENDING}),
+}
+
+HOLDING = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
+"""States in which a task has a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One clause of a node affinity: `key operator values`, operators as in Kubernetes."""
+
+    key: str
+    operator: str = "In"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodePreference:
+    """Node affinity that adds to a score instead of excluding."""
+
+    weight: int
+    clauses: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Lets a task on to tainted nodes. An empty key tolerates everything."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTerm:
+    """Pod (anti-)affinity: near, or apart from, tasks with these labels at this level."""
+
+    level: str
+    labels: Labels
+    weight: int = 0
+    """0: required; else preferred with this weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadTerm:
+    """Topology spread: tasks with these labels differ by at most `skew` between domains."""
+
+    level: str
+    labels: Labels
+    skew: int = 1
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one task asks for and where it may go. Equal tasks have equal shapes."""
+
+    amounts: Amounts = ()
+    """Everything but devices."""
+    gpus: int = 0
+    """How many devices (or MIG instances)."""
+    milli: int = WHOLE
+    """Thousandths of each device; 1000 is a whole one, which is never shared."""
+    gpu_memory: int = 0
+    """MiB of each device, instead of thousandths; 0: not asked by memory."""
+    mig: str = ""
+    """MIG profile, instead of thousandths."""
+    gpu_models: tuple[str, ...] = ()
+    """GPU models that will do; none: any."""
+    selector: Labels = ()
+    affinity: tuple[tuple[Requirement, ...], ...] = ()
+    """Required node affinity: any of these, each all of its clauses."""
+    preferences: tuple[NodePreference, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    labels: Labels = ()
+    """What the terms of other tasks see."""
+    near: tuple[TaskTerm, ...] = ()
+    apart: tuple[TaskTerm, ...] = ()
+    spread: tuple[SpreadTerm, ...] = ()
+    ports: tuple[int, ...] = ()
+    """Host ports."""
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        values = tuple(getattr(self, name) for name in _SHAPE_FIELDS)
+        object.__setattr__(self, "_hash", hash(values))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it asks for whole devices."""
+        return self.gpus > 0 and self.milli == WHOLE and not self.gpu_memory and not self.mig
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether it asks for a part of one or more devices, by thousandths or memory."""
+        return self.gpus > 0 and not self.mig and (self.milli < WHOLE or self.gpu_memory > 0)
+
+    @property
+    def is_social(self) -> bool:
+        """Return whether where it may go depends on which other tasks are where."""
+        return bool(self.near or self.apart or self.spread)
+
+
+_SHAPE_FIELDS = tuple(name for name in Shape.__dataclass_fields__ if not name.startswith("_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Tasks in runs of `size`, each run inside one domain of `level`."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRequest:
+    """How close together the tasks of a group must or should be."""
+
+    required: str = ""
+    preferred: str = ""
+    slices: tuple[Slice, ...] = ()
+    """Outermost first, at most three."""
+    volume: int = 0
+    """MiB that each task sends per step, when known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Tasks of one shape (a leaf), or groups that belong together (an inner group)."""
+
+    name: str
+    shape: Shape = Shape()
+    min: int = 1
+    max: int = 0
+    """0: as many as `min`."""
+    topology: TopologyRequest = TopologyRequest()
+    groups: tuple[PodGroup, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """Return how many tasks the group can use."""
+        return max(self.min, self.max)
+
+    def leaves(self) -> Iterator[PodGroup]:
+        """Yield the groups that have tasks, in order."""
+        if not self.groups:
+            yield self
+        for group in self.groups:
+            yield from group.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The unit of queueing: starts whole, ends whole."""
+
+    name: str
+    groups: tuple[PodGroup, ...]
+    queue: str = "default"
+    priority: int = 0
+    submitted_at: float = 0.0
+    topology: TopologyRequest = TopologyRequest()
+    """Of all groups together."""
+    service: bool = False
+    """Replicas that serve and never end, instead of work that does."""
+    preemptible: bool = True
+    run_limit_s: float | None = None
+    estimate_s: float | None = None
+    minimum_run_s: float = 0.0
+    checkpoint_at: float | None = None
+    restart_cost_s: float = 0.0
+
+    @property
+    def root(self) -> PodGroup:
+        """Return all groups as one."""
+        return PodGroup(self.name, groups=self.groups, topology=self.topology)
+
+    def leaves(self) -> Iterator[PodGroup]:
+        """Yield the groups that have tasks, in order."""
+        for group in self.groups:
+            yield from group.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where tasks of one pod group are: equally long tuples, one entry a task."""
+
+    group: str
+    tasks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    devices: tuple[int, ...]
+    """Bit i: device i. For MIG, bit 8·i + s: memory slice s of device i."""

@@ -1,0 +1,1 @@
+"""How the engine chooses: pure functions over the model."""

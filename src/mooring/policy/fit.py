@@ -1,0 +1,249 @@
+"""Where a shape fits now: how many copies every node, and so every domain, takes.
+
+A `Fit` belongs to one demand and one mask of nodes. It catches up with the books only when it is
+asked, from the log of touched rows: row by row, as vectors, or from nothing, whichever is cheapest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model import mig
+from mooring.model.cluster import WHOLE
+from mooring.model.columns import INT, view
+from mooring.model.demand import DeviceKind
+from mooring.policy.constraints import Facts, exclusions, preference
+from mooring.policy.social import Company
+
+if TYPE_CHECKING:
+    from mooring.model.books import Books
+    from mooring.model.columns import Bools, Counts, Ints
+    from mooring.model.demand import Demand
+
+MOST_ON_A_NODE = 10_000
+"""More copies than this on one node are not counted, so that sums stay in 32 bits."""
+SCALAR_UP_TO = 28
+ANY_FLAVOR = -1
+
+
+class Fit:
+    """How many copies of a demand fit, per level and domain.
+
+    `slots[level][domain]` counts copies; `partly[level][domain]` only those on nodes in use.
+    """
+
+    def __init__(self, books: Books, demand: Demand, allowed: Bools) -> None:
+        self.books = books
+        self.demand = demand
+        self.allowed = allowed
+        self.company: Company | None = None
+        self._cursor = -1
+        self._most: list[Counts] | None = None
+        self.slots: list[Counts] = []
+        self.partly: list[Counts] = []
+
+    def refresh(self) -> None:
+        """Catch up with the books."""
+        books = self.books
+        behind = books.log_end - self._cursor
+        if not behind:
+            return
+        if self.company or self._cursor < books.trimmed or behind > 64 + books.count // 8:
+            self._rebuild()
+        elif behind <= SCALAR_UP_TO:
+            self._refresh_few()
+        else:
+            rows = np.array(books.touched[self._cursor - books.trimmed :], INT)
+            self._refresh_many(np.unique(rows))
+        self._cursor = books.log_end
+
+    def _rebuild(self) -> None:
+        tree, books = self.books.tree, self.books
+        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT))
+        leaf *= self.allowed if self.company is None else self.allowed & self.company.welcome()
+        partly = leaf * (books.used[-1] > 0)
+        self.slots = [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
+        self.partly = [tree.sums(level, partly) for level in range(tree.leaf_level)] + [partly]
+        self.slots_of = [view(column) for column in self.slots]
+        self.partly_of = [view(column) for column in self.partly]
+
+    def _refresh_few(self) -> None:
+        books = self.books
+        used, up = books.used_of[-1], books.up
+        slots, partly = self.slots_of, self.partly_of
+        for row in books.touched[self._cursor - books.trimmed :]:
+            now = self._copies_at(row)
+            change = now - slots[-1][row]
+            if change:
+                for column, domain in zip(slots, up, strict=True):
+                    column[domain[row]] += change
+            change = (now if used[row] else 0) - partly[-1][row]
+            if change:
+                for column, domain in zip(partly, up, strict=True):
+                    column[domain[row]] += change
+
+    def _copies_at(self, row: int) -> int:
+        if not self.allowed[row]:
+            return 0
+        columns = self.books.open_of
+        fewest = MOST_ON_A_NODE
+        for r, amount in self.demand.asks:
+            copies_here = columns[r][row] // amount
+            if copies_here < fewest:
+                fewest = copies_here
+        if fewest <= 0:
+            return 0
+        if self.demand.kind <= DeviceKind.WHOLE:
+            return fewest
+        return min(fewest, device_copies_at(self.books, self.demand, row))
+
+    def _refresh_many(self, rows: Ints) -> None:
+        books = self.books
+        now = copies(books, self.demand, rows) * self.allowed[rows]
+        partly = now * (books.used[-1][rows] > 0)
+        for columns, values in ((self.slots, now), (self.partly, partly)):
+            change = values - columns[-1][rows]
+            columns[-1][rows] = values
+            for level in range(books.tree.leaf_level):
+                np.add.at(columns[level], books.tree.domain[level][rows], change)
+
+    @property
+    def total(self) -> int:
+        """Return how many copies fit in all; call `refresh` first."""
+        return self.slots_of[0][0]
+
+    def room(self, level: int, domain: int) -> int:
+        """Return how many copies fit in a domain; call `refresh` first."""
+        return self.slots_of[level][domain]
+
+    @property
+    def most(self) -> list[Counts]:
+        """Return how many copies would fit per level and domain if nothing ran."""
+        if self._most is None:
+            books, tree = self.books, self.books.tree
+            leaf = copies(books, self.demand, np.arange(books.count, dtype=INT), empty=True)
+            leaf *= self.allowed
+            self._most = [tree.sums(i, leaf) for i in range(tree.leaf_level)] + [leaf]
+        return self._most
+
+
+def copies(books: Books, demand: Demand, rows: Ints, *, empty: bool = False) -> Counts:
+    """Return how many copies of a demand fit on each row now, or if nothing ran there."""
+    columns = books.capacity if empty else books.open
+    fewest = np.full(len(rows), MOST_ON_A_NODE, INT)
+    for r, amount in demand.asks:
+        np.minimum(fewest, columns[r, rows] // amount, out=fewest)
+    if demand.kind > DeviceKind.WHOLE:
+        np.minimum(fewest, _device_copies(books, demand, rows, empty=empty), out=fewest)
+    return np.maximum(fewest, 0, out=fewest).astype(np.int32)
+
+
+def _device_copies(books: Books, demand: Demand, rows: Ints, *, empty: bool) -> Ints:
+    if demand.kind is DeviceKind.MIG:
+        return np.array([mig_copies_at(books, demand, row, empty=empty) for row in rows], INT)
+    share = books.usable[:, rows] * WHOLE if empty else books.share[:, rows].astype(INT)
+    if demand.kind is DeviceKind.MEMORY:
+        memory = books.device_memory[:, rows]
+        milli = -(-demand.shape.gpu_memory * WHOLE // np.maximum(memory, 1))
+        each = np.where(milli <= WHOLE, share // np.maximum(milli, 1), 0)
+    else:
+        each = share // demand.shape.milli
+    each = np.maximum(each * books.usable[:, rows], 0)
+    return _tasks_of(each, demand.shape.gpus)
+
+
+def _tasks_of(each: Ints, gpus: int) -> Ints:
+    """Return how many tasks get `gpus` different devices, device d serving `each[d]` of them.
+
+    T tasks can be served exactly if the sum over devices of min(T, each) is at least gpus · T.
+    """
+    if gpus == 1:
+        return each.sum(axis=0)
+    tasks = each.sum(axis=0) // gpus
+    while True:
+        short = np.minimum(each, tasks).sum(axis=0) < gpus * tasks
+        if not short.any():
+            return tasks
+        tasks -= short
+
+
+def device_copies_at(books: Books, demand: Demand, row: int) -> int:
+    """Return how many copies the devices of one row take now."""
+    if demand.kind is DeviceKind.MIG:
+        return mig_copies_at(books, demand, row)
+    return int(_device_copies(books, demand, np.array([row], INT), empty=False)[0])
+
+
+def mig_copies_at(books: Books, demand: Demand, row: int, *, empty: bool = False) -> int:
+    """Return how many copies of a MIG demand the devices of one row take."""
+    total = 0
+    for d, device in enumerate(books.nodes[row].devices):
+        if device.healthy and device.mig in mig.GEOMETRIES:
+            used = 0 if empty else books.mig_of[d][row]
+            total += mig.fits_count(mig.GEOMETRIES[device.mig], demand.shape.mig, used)
+    return total // demand.shape.gpus
+
+
+class Fits:
+    """All fits of one set of books, made when first asked for."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        self._facts = Facts(books)
+        self._fits: dict[tuple[int, int, float, tuple[str, ...]], Fit] = {}
+        self._wishes: dict[int, tuple[float, ...]] = {}
+        self._shapes = 0
+
+    def facts(self) -> Facts:
+        """Return the facts of the present nodes."""
+        if self._facts.epoch != self.books.epoch:
+            self._facts = Facts(self.books)
+            self._fits.clear()
+            self._wishes.clear()
+        return self._facts
+
+    def of(
+        self,
+        demand: Demand,
+        flavor: int = ANY_FLAVOR,
+        wish: float = -np.inf,
+        avoid: tuple[str, ...] = (),
+    ) -> Fit:
+        """Return the fit of a demand on nodes of one flavor that are liked at least so much."""
+        facts = self.facts()
+        key = demand.index, flavor, wish, avoid
+        fit = self._fits.get(key)
+        if fit is None:
+            allowed = self.allowed(demand)
+            allowed[[self.books.row_of[name] for name in avoid if name in self.books.row_of]] = (
+                False
+            )
+            if flavor != ANY_FLAVOR:
+                allowed &= self.books.flavor == flavor
+            liked = None if wish == -np.inf else preference(self.books, facts, demand.shape)
+            if liked is not None:
+                allowed &= liked >= wish
+            fit = self._fits[key] = Fit(self.books, demand, allowed)
+            fit.company = Company.of(self.books, demand, allowed)
+        if self._shapes != len(self.books.demands):
+            self._shapes = len(self.books.demands)
+            for known in self._fits.values():
+                known.company = Company.of(self.books, known.demand, known.allowed)
+        fit.refresh()
+        return fit
+
+    def allowed(self, demand: Demand) -> Bools:
+        """Return the nodes that the constraints of a demand leave."""
+        found = exclusions(self.books, self.facts(), demand.shape)
+        return ~np.logical_or.reduce([mask for _, mask in found])
+
+    def wishes(self, demand: Demand) -> tuple[float, ...]:
+        """Return the bounds of preference to try in turn; the last leaves nobody out."""
+        facts = self.facts()
+        if demand.index not in self._wishes:
+            liked = preference(self.books, facts, demand.shape)
+            levels = [] if liked is None else np.unique(liked)[:0:-1].tolist()[:4]
+            self._wishes[demand.index] = (*levels, -np.inf)
+        return self._wishes[demand.index]

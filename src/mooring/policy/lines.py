@@ -1,0 +1,177 @@
+"""Who waits: one line for each ask, in order of rank; asks that cannot be met sleep.
+
+Equal asks stand in one line, so only its head is ever tried. An ask that was refused sleeps, with
+its reasons, until something changes that could matter; then it is ready again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Behind, Waiting
+from mooring.model.plan import Reason
+from mooring.policy.ask import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+Rank = tuple[int, int, float, int]
+"""Growth after minimum, then higher priority, earlier submission, earlier seen."""
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """All who ask for the same."""
+
+    number: int
+    ask: Ask
+    grows: str = ""
+    """The workload that it is the growth of; empty: it is the minimum of those in it."""
+    waiting: list[tuple[Rank, str]] = field(default_factory=list)
+    asleep: bool = False
+    reasons: tuple[Reason, ...] = ()
+    told: str = ""
+    """The head that was last told these reasons."""
+
+
+class Lines:
+    """All lines, and which of them should be tried."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, None] = {}
+        """Those whose reasons changed since they were last told, in order."""
+        self.sleeping: dict[int, Line] = {}
+        self._lines: dict[object, Line] = {}
+        self._of: dict[str, tuple[Line, Rank]] = {}
+        self._ready: list[tuple[Rank, int, Line]] = []
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
+    @property
+    def any_ready(self) -> bool:
+        """Return whether a line should be tried."""
+        return bool(self._ready)
+
+    def line(self, key: object) -> Line | None:
+        """Return the line of an ask."""
+        return self._lines.get(key)
+
+    def open(self, key: object, ask: Ask, grows: str = "") -> Line:
+        """Make the line of an ask."""
+        self._next += 1
+        line = self._lines[key] = Line(self._next, ask, grows)
+        return line
+
+    def close(self, key: object) -> None:
+        """Drop a line that nobody stands in."""
+        self._lines.pop(key, None)
+
+    def join(self, line: Line, rank: Rank, name: str) -> None:
+        """Put a workload in its line."""
+        item = (rank, name)
+        if line.waiting and line.waiting[-1] > item:
+            insort(line.waiting, item)
+            place = bisect_left(line.waiting, item)
+            self._tell(line, place + 1)
+        else:
+            line.waiting.append(item)
+            place = len(line.waiting) - 1
+        self._of[name] = line, rank
+        if line.asleep:
+            self._tell(line, place)
+        elif place == 0:
+            heappush(self._ready, (rank, line.number, line))
+        else:
+            self._tell(line, place)
+
+    def leave(self, name: str) -> None:
+        """Take a workload out of its line."""
+        line, rank = self._of.pop(name)
+        place = bisect_left(line.waiting, (rank, name))
+        del line.waiting[place]
+        self.told.pop(name, None)
+        if place == 0 and line.waiting and not line.asleep:
+            heappush(self._ready, (line.waiting[0][0], line.number, line))
+        self._tell(line, place)
+        if not line.waiting and line.asleep:
+            self._rouse(line)
+
+    def next_ready(self) -> tuple[Line, str] | None:
+        """Return the line to try now and its head; it stays in line until it leaves."""
+        while self._ready:
+            rank, _, line = heappop(self._ready)
+            if line.waiting and line.waiting[0][0] == rank and not line.asleep:
+                return line, line.waiting[0][1]
+        return None
+
+    def sleep(self, line: Line, reasons: tuple[Reason, ...]) -> None:
+        """Let a line wait for a change; its head has these reasons."""
+        line.asleep = True
+        self.sleeping[line.number] = line
+        head = line.waiting[0][1]
+        if reasons != line.reasons or line.told != head:
+            line.reasons = reasons
+            self.told[head] = None
+
+    def wake(self, lines: Iterable[Line]) -> None:
+        """Make sleeping lines ready."""
+        for line in lines:
+            if line.asleep:
+                self._rouse(line)
+                if line.waiting:
+                    heappush(self._ready, (line.waiting[0][0], line.number, line))
+
+    def _rouse(self, line: Line) -> None:
+        line.asleep = False
+        del self.sleeping[line.number]
+
+    def _tell(self, line: Line, place: int) -> None:
+        if place < len(line.waiting) and (place or line.asleep):
+            self.told[line.waiting[place][1]] = None
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """Return why a workload in a line waits."""
+        line, rank = self._of[name]
+        place = bisect_left(line.waiting, (rank, name))
+        if place == 0:
+            return line.reasons
+        return (Behind(line.waiting[place - 1][1]),)
+
+    def tell(self) -> tuple[Waiting, ...]:
+        """Return the reasons that changed since the last call."""
+        if not self.told:
+            return ()
+        names = [name for name in self.told if name in self._of]
+        self.told.clear()
+        for line, head in ((self._of[n][0], n) for n in names):
+            if line.waiting[0][1] == head:
+                line.told = head
+        return tuple(Waiting(name, self.reasons(name)) for name in names)
+
+    def names(self) -> list[str]:
+        """Return all who stand in a line, in order of rank."""
+        return sorted(self._of, key=lambda name: (self._of[name][1], name))
+
+    def copy(self) -> Lines:
+        """Return lines that change on their own from here."""
+        new = Lines()
+        new._next = self._next
+        twin: dict[int, Line] = {}
+        for key, line in self._lines.items():
+            copied = Line(line.number, line.ask, line.grows, list(line.waiting))
+            copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
+            new._lines[key] = twin[line.number] = copied
+        new._of = {name: (twin[line.number], rank) for name, (line, rank) in self._of.items()}
+        new.sleeping = {number: twin[number] for number in self.sleeping}
+        new._ready = [(rank, number, twin[number]) for rank, number, _ in self._ready]
+        new.told = dict(self.told)
+        return new

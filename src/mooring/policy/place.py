@@ -1,0 +1,494 @@
+"""Placing the minimum of a workload: flavor, then domain, then nodes, then devices.
+
+One group of equal tasks is placed by counting: the first choice is right, and "no" is exact.
+Several groups, or tasks with terms about each other, are searched: the counted choice first, then
+every other, with backtracking, under a bound of counted steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.columns import INT
+from mooring.policy.ask import NO_LEVEL, Part
+from mooring.policy.devices import choose_many, device_choices
+from mooring.policy.fit import ANY_FLAVOR, Fit
+from mooring.policy.room import evenly, fewest, holding, room_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mooring.model.books import Books
+    from mooring.model.columns import Ints
+    from mooring.model.demand import Demand
+    from mooring.policy.ask import Ask
+    from mooring.policy.fit import Fits
+    from mooring.policy.profile import Profile
+    from mooring.policy.room import Chosen, Room
+
+DEEPEST = 100
+"""Groups of more tasks than this are not searched task by task."""
+MEMO_UP_TO = 64
+"""Clusters up to so many nodes remember failed states of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A domain that a part must stay inside."""
+
+    level: int = 0
+    domain: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seats:
+    """Where the tasks of one leaf go: row and devices of each, in order of rank."""
+
+    part: Part
+    rows: list[int]
+    devices: list[int]
+
+
+class CutShortError(Exception):
+    """The search reached its bound."""
+
+
+class Placer:
+    """Finds places in one set of books, by the rules of one profile. Takes what it finds."""
+
+    def __init__(self, books: Books, fits: Fits, profile: Profile) -> None:
+        self.books = books
+        self.fits = fits
+        self.profile = profile
+        self.steps = 0
+        self.avoid: tuple[str, ...] = ()
+
+    def fit(self, demand: Demand, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
+        """Return the fit of a demand, less the nodes that are to be avoided."""
+        return self.fits.of(demand, flavor, wish, self.avoid)
+
+    # -- the whole workload -----------------------------------------------------------------
+
+    def place(self, ask: Ask, queue: int) -> list[Seats] | None:
+        """Place the minimum of a workload, booked; None, and nothing booked, if it cannot be."""
+        self.steps = 0
+        self.avoid = ask.avoid
+        if len(ask.leaves) == 1 and ask.root is ask.leaves[0]:
+            seats = self.place_leaf(ask.root, Within(), queue, service=ask.service)
+            if seats is not None or not self._needs_search(ask.root):
+                return None if seats is None else [seats]
+        search = _Search(self, queue, ask.service)
+        return search.run(ask.root)
+
+    def _needs_search(self, leaf: Part) -> bool:
+        """Return whether "no" by counting might be wrong: the tasks have terms about each other."""
+        assert leaf.demand is not None
+        return leaf.count > 1 and self.fit(leaf.demand).company is not None
+
+    # wide: a leaf is placed with what is known of its workload
+    def place_leaf(
+        self,
+        leaf: Part,
+        within: Within,
+        queue: int,
+        *,
+        service: bool = False,
+        present: Ints | None = None,
+    ) -> Seats | None:
+        """Place the tasks of one leaf by the first choice, booked; None if counting says no."""
+        assert leaf.demand is not None
+        fit = self.fit(leaf.demand)
+        if fit.company is None and fit.room(within.level, within.domain) < leaf.count:
+            return None
+        for seats in self.choices(leaf, within, service=service, present=present):
+            self.books.take(leaf.demand, seats.rows, seats.devices, queue)
+            return seats
+        return None
+
+    # -- one leaf ---------------------------------------------------------------------------
+
+    def choices(
+        self, leaf: Part, within: Within, *, service: bool = False, present: Ints | None = None
+    ) -> Iterator[Seats]:
+        """Yield places for all tasks of a leaf, best first; not booked."""
+        demand = leaf.demand
+        assert demand is not None
+        if not leaf.count:
+            yield Seats(leaf, [], [])
+            return
+        rule = self.profile.rule(self.books, leaf, service=service)
+        for wish in self.fits.wishes(demand):
+            for flavor in self._flavors(leaf, present):
+                fit = self.fit(demand, flavor, wish)
+                if fit.company is not None:
+                    yield from self._one_by_one(leaf, fit, within)
+                elif rule in self.profile.scores:
+                    yield from self._by_score(leaf, fit, within, rule)
+                elif leaf.count == 1 and not leaf.slices and rule == "e-binpack":
+                    yield from self._single(leaf, fit, within)
+                else:
+                    yield from self._by_domain(leaf, fit, within, rule, present)
+
+    def _flavors(self, leaf: Part, present: Ints | None) -> list[int]:
+        """Return the flavors to try: a group keeps to one, the most plentiful first."""
+        books, demand = self.books, leaf.demand
+        assert demand is not None
+        if len(books.flavors) == 1 or not demand.shape.gpus:
+            return [ANY_FLAVOR]
+        if present is not None:
+            return [int(books.flavor[int(present.argmax())])]
+        if leaf.count == 1:
+            return [ANY_FLAVOR]
+        slots = self.fit(demand).slots[-1]
+        room = np.bincount(books.flavor, weights=slots, minlength=len(books.flavors))
+        found = [f for f in range(len(books.flavors)) if room[f] >= leaf.count]
+        return sorted(found, key=lambda f: (-room[f], books.flavors[f]))
+
+    def _single(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
+        row = pick(fit, within)
+        if row >= 0:
+            yield self._seats(leaf, [(row, 1)])
+
+    def _by_domain(
+        self, leaf: Part, fit: Fit, within: Within, rule: str, present: Ints | None
+    ) -> Iterator[Seats]:
+        """Yield places by the tightest domain that holds all, fewest or evenly inside."""
+        room = room_for(fit, leaf.slices)
+        count = leaf.count // leaf.slices[0][1] if leaf.slices else leaf.count
+        spread = rule == "e-spread"
+        for level, domain in self._domains(leaf, room, within, count, spread=spread):
+            if spread:
+                chosen = evenly(room, level, domain, count, present)
+            else:
+                chosen = fewest(room, level, domain, count)
+            yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
+
+    def _domains(
+        self, leaf: Part, room: Room, within: Within, count: int, *, spread: bool
+    ) -> Iterator[tuple[int, int]]:
+        """Yield domains that hold `count` units: the tightest level allowed, then upwards."""
+        top = max(leaf.required, within.level)
+        start = room.bottom
+        if spread:
+            start = self.profile.spread_level(self.books.tree)
+        elif leaf.preferred != NO_LEVEL:
+            start = leaf.preferred
+        for level in range(max(min(start, room.bottom), top), top - 1, -1):
+            inside = room.tree.inside(within.level, within.domain, level)
+            for domain in holding(room, level, inside, count):
+                yield level, domain
+
+    def _open_slices(
+        self, fit: Fit, slices: tuple[tuple[int, int], ...], chosen: Chosen
+    ) -> list[tuple[int, int]]:
+        """Turn domains with slices in them into rows with tasks."""
+        if not slices:
+            return chosen
+        (level, size), inner = slices[0], slices[1:]
+        step = inner[0][1] if inner else 1
+        rows: list[tuple[int, int]] = []
+        for domain, units in chosen:
+            below = fewest(room_for(fit, inner), level, domain, units * size // step)
+            rows += self._open_slices(fit, inner, below)
+        return rows
+
+    def _seats(self, leaf: Part, rows: list[tuple[int, int]]) -> Seats:
+        assert leaf.demand is not None
+        seats = Seats(leaf, [], [])
+        for row, count in rows:
+            seats.rows.extend([row] * count)
+            seats.devices.extend(
+                choose_many(self.books, leaf.demand, row, count, self.profile.devices)
+            )
+        return seats
+
+    def _by_score(self, leaf: Part, fit: Fit, within: Within, rule: str) -> Iterator[Seats]:
+        """Place the tasks one after the other, each on the node with the best score."""
+        demand = leaf.demand
+        assert demand is not None
+        if leaf.slices:
+            yield from self._by_domain(leaf, fit, within, "e-binpack", None)
+            return
+        score = self.profile.scores[rule]
+        for level, domain in self._scored_domains(leaf, fit, within):
+            mark = self.books.checkpoint()
+            seats = Seats(leaf, [], [])
+            for _ in range(leaf.count):
+                row = score.pick(fit, self.books.tree.rows(level, domain))
+                mask = score.devices(fit, row, self.profile.devices)
+                seats.rows.append(row)
+                seats.devices.append(mask)
+                if leaf.count > 1:
+                    self.books.take(demand, (row,), (mask,), 0)
+                    fit.refresh()
+            self.books.rollback(mark)
+            yield seats
+
+    def _scored_domains(self, leaf: Part, fit: Fit, within: Within) -> Iterator[tuple[int, int]]:
+        if leaf.required <= within.level:
+            if fit.room(within.level, within.domain) >= leaf.count:
+                yield within.level, within.domain
+            return
+        inside = self.books.tree.inside(within.level, within.domain, leaf.required)
+        for domain in holding(room_for(fit, ()), leaf.required, inside, leaf.count):
+            yield leaf.required, domain
+
+    def _one_by_one(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
+        """Place tasks that have terms about others: each is placed in sight of the last."""
+        demand = leaf.demand
+        assert demand is not None
+        tree = self.books.tree
+        level = max(leaf.required, within.level)
+        low, high = tree.inside(within.level, within.domain, level)
+        runs = leaf.slices[0] if leaf.slices else (level, leaf.count)
+        for domain in sorted(range(low, high), key=lambda d: (-self.books.used_of[level][d], d)):
+            mark = self.books.checkpoint()
+            seats = Seats(leaf, [], [])
+            area = tree.rows(level, domain)
+            while len(seats.rows) < leaf.count:
+                if leaf.slices and len(seats.rows) % runs[1] == 0:
+                    area = tree.rows(level, domain)
+                row = pick_social(fit, area)
+                if row < 0:
+                    break
+                if leaf.slices:  # the rest of the run stays in the domain of its first task
+                    area = tree.rows(runs[0], int(tree.domain[runs[0]][row]))
+                mask = next(device_choices(self.books, demand, row, self.profile.devices))
+                seats.rows.append(row)
+                seats.devices.append(mask)
+                self.books.take(demand, (row,), (mask,), 0)
+            self.books.rollback(mark)
+            if len(seats.rows) == leaf.count:
+                yield seats
+
+
+def pick(fit: Fit, within: Within) -> int:
+    """Return the row for one task by E-Binpack: used nodes first, in the most used domains."""
+    if not fit.room(within.level, within.domain):
+        return -1
+    tree, used = fit.books.tree, fit.books.used
+    columns = fit.partly if fit.partly[within.level][within.domain] else fit.slots
+    domain = within.domain
+    for level in range(within.level, tree.leaf_level):
+        first = tree.child_of[level]
+        low, high = first[domain], first[domain + 1]
+        if high - low == 1:
+            domain = low
+            continue
+        key = used[level + 1][low:high] + 1
+        key *= columns[level + 1][low:high] > 0
+        domain = low + int(key.argmax())
+    return domain
+
+
+def pick_social(fit: Fit, area: slice) -> int:
+    """Return the row for one task with terms: best liked, then most used, then first."""
+    fit.refresh()
+    rows = np.flatnonzero(fit.slots[-1][area] > 0) + area.start
+    if not len(rows):
+        return -1
+    assert fit.company is not None
+    liking = fit.company.liking()[rows]
+    order = np.lexsort((rows, -fit.books.used[-1][rows], -liking))
+    return int(rows[order[0]])
+
+
+class _Search:
+    """Several groups, or tasks with terms: depth first, with backtracking, counted steps."""
+
+    def __init__(self, placer: Placer, queue: int, service: bool) -> None:
+        self.placer = placer
+        self.books = placer.books
+        self.queue = queue
+        self.service = service
+        self.seats: list[Seats] = []
+        self.failed: set[tuple[object, ...]] = set()
+
+    def run(self, root: Part) -> list[Seats] | None:
+        mark = self.books.checkpoint()
+        if self._solve([(root, Within())]):
+            order = {id(leaf): i for i, leaf in enumerate(root.leaves())}
+            return _merge(sorted(self.seats, key=lambda seats: order[id(seats.part)]))
+        self.books.rollback(mark)
+        return None
+
+    def _solve(self, todo: list[tuple[Part, Within]]) -> bool:
+        if not todo:
+            return True
+        (part, within), rest = todo[0], todo[1:]
+        state = self._state(todo)
+        if state in self.failed:
+            return False
+        found = self._inner(part, within, rest) if part.parts else self._leaf(part, within, rest)
+        if not found and state is not None:
+            self.failed.add(state)
+        return found
+
+    def _state(self, todo: list[tuple[Part, Within]]) -> tuple[object, ...] | None:
+        """Return what is to do and what the books say, where it is small enough to remember."""
+        books = self.books
+        if books.count > MEMO_UP_TO:
+            return None
+        rows = books.open.tobytes() + books.share.tobytes() + books.mig_used.tobytes()
+        return (*((id(part), within) for part, within in todo), rows)
+
+    def _step(self) -> None:
+        self.placer.steps += 1
+        if self.placer.steps > self.placer.profile.search_steps:
+            raise CutShortError
+
+    def _inner(self, part: Part, within: Within, rest: list[tuple[Part, Within]]) -> bool:
+        """Choose the domain of an inner group, then go on with its parts, hardest first."""
+        tree = self.books.tree
+        top = max(part.required, within.level)
+        start = max(part.preferred, top)
+        tried = set()
+        for level in range(start, top - 1, -1):
+            low, high = tree.inside(within.level, within.domain, level)
+            for domain in self._promising(part, level, low, high):
+                rows = tree.rows(level, domain)
+                if (rows.start, rows.stop) in tried:
+                    continue
+                tried.add((rows.start, rows.stop))
+                self._step()
+                todo = [(child, Within(level, domain)) for child in _hardest_first(part.parts)]
+                if self._solve([*todo, *rest]):
+                    return True
+        return False
+
+    def _promising(self, part: Part, level: int, low: int, high: int) -> list[int]:
+        """Return domains that hold every leaf of a part on its own, the tightest first."""
+        good = np.ones(high - low, np.bool_)
+        slack = np.zeros(high - low, INT)
+        for leaf in part.leaves():
+            assert leaf.demand is not None
+            fit = self.placer.fit(leaf.demand)
+            if fit.company is None:
+                good &= fit.slots[level][low:high] >= leaf.count
+                slack += fit.slots[level][low:high] - leaf.count
+        domains = np.flatnonzero(good)
+        return [low + int(i) for i in domains[np.lexsort((domains, slack[domains]))]]
+
+    def _leaf(self, leaf: Part, within: Within, rest: list[tuple[Part, Within]]) -> bool:
+        demand = leaf.demand
+        assert demand is not None
+        for seats in self.placer.choices(leaf, within, service=self.service):
+            self._step()
+            if self._with(seats, lambda: self._solve(rest)):
+                return True
+        if not rest and self.placer.fit(demand).company is None:
+            return False  # counting was exact, and nothing comes after
+        for flavor in self.placer._flavors(leaf, None):
+            if self._every_way(leaf, within, flavor, rest):
+                return True
+        return False
+
+    def _with(self, seats: Seats, then: Callable[[], bool]) -> bool:
+        """Book seats and go on; take them back if that leads nowhere."""
+        demand = seats.part.demand
+        assert demand is not None
+        mark = self.books.checkpoint()
+        self.books.take(demand, seats.rows, seats.devices, self.queue)
+        self.seats.append(seats)
+        if then():
+            return True
+        self.seats.pop()
+        self.books.rollback(mark)
+        return False
+
+    def _every_way(
+        self, leaf: Part, within: Within, flavor: int, rest: list[tuple[Part, Within]]
+    ) -> bool:
+        """Try all distributions: over domains if one is required, slice by slice, task by task."""
+        if leaf.count > DEEPEST:
+            raise CutShortError
+        tree = self.books.tree
+        level = max(leaf.required, within.level)
+        low, high = tree.inside(within.level, within.domain, level)
+        for domain in range(low, high):
+            if self._runs(leaf, Within(level, domain), leaf.count, flavor, rest):
+                return True
+        return False
+
+    # wide: the state of a recursion
+    def _runs(
+        self, leaf: Part, within: Within, left: int, flavor: int, rest: list[tuple[Part, Within]]
+    ) -> bool:
+        """Place `left` tasks, slice by slice, inside a domain."""
+        if not left:
+            return self._solve(rest)
+        if not leaf.slices:
+            rows = self.books.tree.rows(within.level, within.domain)
+            return self._tasks(leaf, rows, left, flavor, lambda: self._solve(rest))
+        (level, size), inner = leaf.slices[0], leaf.slices[1:]
+        run = Part(leaf.name, leaf.demand, size, slices=inner)
+        low, high = self.books.tree.inside(within.level, within.domain, level)
+        for domain in range(low, high):
+            here = Within(level, domain)
+            if self._run(
+                run, here, flavor, lambda: self._runs(leaf, within, left - size, flavor, rest)
+            ):
+                return True
+        return False
+
+    def _run(self, run: Part, within: Within, flavor: int, then: Callable[[], bool]) -> bool:
+        if not run.slices:
+            rows = self.books.tree.rows(within.level, within.domain)
+            return self._tasks(run, rows, run.count, flavor, then)
+        (level, size), inner = run.slices[0], run.slices[1:]
+        part = Part(run.name, run.demand, size, slices=inner)
+
+        def inner_runs(left: int) -> bool:
+            if not left:
+                return then()
+            low, high = self.books.tree.inside(within.level, within.domain, level)
+            return any(
+                self._run(part, Within(level, d), flavor, lambda: inner_runs(left - size))
+                for d in range(low, high)
+            )
+
+        return inner_runs(run.count)
+
+    # wide: the state of a recursion
+    def _tasks(
+        self, leaf: Part, rows: slice, left: int, flavor: int, then: Callable[[], bool]
+    ) -> bool:
+        """Place tasks one by one on rows of ascending index, on every choice of devices."""
+        if not left:
+            return then()
+        demand = leaf.demand
+        assert demand is not None
+        slots = self.placer.fit(demand, flavor).slots[-1]
+        if self.placer.fit(demand, flavor).company is None and slots[rows].sum() < left:
+            return False
+        for row in (np.flatnonzero(slots[rows] > 0) + rows.start).tolist():
+            for mask in list(device_choices(self.books, demand, row, self.placer.profile.devices)):
+                self._step()
+                area = slice(row, rows.stop)
+                seats = Seats(leaf, [row], [mask])
+                if self._with(seats, lambda a=area: self._tasks(leaf, a, left - 1, flavor, then)):
+                    return True
+        return False
+
+
+def _hardest_first(parts: tuple[Part, ...]) -> list[Part]:
+    """Order parts: those bound to a domain first, then those with the biggest tasks."""
+
+    def ease(part: Part) -> tuple[int, int]:
+        weight = max((leaf.demand.weight for leaf in part.leaves() if leaf.demand), default=0)
+        return -part.required, -weight
+
+    return sorted((part for part in parts), key=ease)
+
+
+def _merge(found: list[Seats]) -> list[Seats]:
+    """Join the seats of one leaf that were found task by task."""
+    merged: dict[str, Seats] = {}
+    for seats in found:
+        into = merged.setdefault(seats.part.name, Seats(seats.part, [], []))
+        into.rows.extend(seats.rows)
+        into.devices.extend(seats.devices)
+    return list(merged.values())

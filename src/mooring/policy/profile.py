@@ -1,0 +1,55 @@
+"""A profile: the functions that a policy names, ready for one set of books."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.model.demand import DeviceKind
+from mooring.policy.ask import is_below_node
+from mooring.policy.board import Board
+from mooring.policy.score import SCORES
+
+if TYPE_CHECKING:
+    from mooring.model.books import Books
+    from mooring.model.settings import Policy
+    from mooring.model.topology import Tree
+    from mooring.policy.ask import Part
+    from mooring.policy.mix import Mix
+
+BY_DOMAIN = ("e-binpack", "e-spread")
+"""Rules that choose domains by counting; all others are scores of nodes."""
+
+
+class Profile:
+    """Which rule places what."""
+
+    def __init__(self, policy: Policy, mix: Mix) -> None:
+        self.policy = policy
+        self.devices = policy.devices
+        self.search_steps = policy.search_steps
+        names = dict.fromkeys((policy.small, policy.gang, policy.service))
+        self.scores = {n: Board(SCORES[n](mix)) for n in names if n not in BY_DOMAIN}
+
+    def copy(self, mix: Mix) -> Profile:
+        """Return the profile of a fork."""
+        new = object.__new__(Profile)
+        new.__dict__.update(self.__dict__)
+        new.scores = {name: board.copy(mix) for name, board in self.scores.items()}
+        return new
+
+    def rule(self, books: Books, leaf: Part, *, service: bool) -> str:
+        """Return the name of the rule that places a leaf."""
+        assert leaf.demand is not None
+        single = leaf.count == 1 and not leaf.slices
+        if service:
+            rule = self.policy.service
+        elif single and is_below_node(books, leaf.demand):
+            rule = self.policy.small
+        else:
+            rule = self.policy.gang
+        by_thousandths = leaf.demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG)
+        return rule if rule in BY_DOMAIN or by_thousandths else "e-binpack"
+
+    def spread_level(self, tree: Tree) -> int:
+        """Return the level of the one domain that a service spreads inside."""
+        return tree.level_of.get(self.policy.spread_within, min(1, tree.leaf_level - 1))

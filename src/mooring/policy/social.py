@@ -1,0 +1,99 @@
+"""Terms about other tasks: near, apart, spread. Where they let a shape go changes with every task.
+
+Apart is mutual: a task that wants to be apart from this shape keeps it away too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from mooring.model.demand import Demand
+from mooring.model.columns import Bools
+from mooring.model.books import Books
+
+if TYPE_CHECKING:
+    from mooring.model.cluster import Labels
+    from mooring.model.columns import Counts, Floats
+    from mooring.model.workload import Shape
+
+
+@dataclass(slots=True)
+class Company:
+    """Which nodes a demand may use, given who is where."""
+
+    books: Books
+    demand: Demand
+    allowed: Bools
+    rivals: tuple[tuple[Demand, str], ...]
+    """Demands that want to be apart from this one, and at which level."""
+
+    @classmethod
+    def of(cls, books: Books, demand: Demand, allowed: Bools) -> Company | None:
+        """Return the company of a demand, or None if nobody's terms concern it."""
+        rivals = tuple(
+            (other, term.level)
+            for other in books.demands
+            for term in other.shape.apart
+            if not term.weight and has_labels(demand.shape, term.labels)
+        )
+        if not rivals and not demand.shape.is_social:
+            return None
+        return cls(books, demand, allowed, rivals)
+
+    def welcome(self) -> Bools:
+        """Return the nodes where one more task breaks no required term."""
+        shape = self.demand.shape
+        met = np.ones(self.books.count, np.bool_)
+        for near in shape.near:
+            if not near.weight:
+                met &= self._near(near.level, near.labels)
+        for apart in shape.apart:
+            if not apart.weight:
+                met &= self._at(apart.level, self._matching(apart.labels)) == 0
+        for rival, level in self.rivals:
+            met &= self._at(level, self.books.tally[rival.index]) == 0
+        for spread in shape.spread:
+            if spread.required:
+                met &= self._excess(spread.level, spread.labels) < spread.skew
+        return met
+
+    def liking(self) -> Floats:
+        """Return how well each node meets the terms that are only wishes."""
+        shape = self.demand.shape
+        total = np.zeros(self.books.count)
+        for near in shape.near:
+            total += near.weight * (self._at(near.level, self._matching(near.labels)) > 0)
+        for apart in shape.apart:
+            total -= apart.weight * (self._at(apart.level, self._matching(apart.labels)) > 0)
+        for spread in shape.spread:
+            total -= self._excess(spread.level, spread.labels)
+        return total
+
+    def _near(self, level: str, labels: Labels) -> Bools:
+        counts = self._matching(labels)
+        if not counts.any() and has_labels(self.demand.shape, labels):
+            return np.ones(self.books.count, np.bool_)  # the first of a flock may settle anywhere
+        return self._at(level, counts) > 0
+
+    def _matching(self, labels: Labels) -> Counts:
+        return self.books.counter(f"labels {labels}", lambda shape: has_labels(shape, labels))
+
+    def _at(self, level: str, counts: Counts) -> Counts:
+        """Return, for every node, the count in its domain of a level."""
+        tree = self.books.tree
+        index = tree.level_of.get(level, 0)
+        return tree.sums(index, counts)[tree.domain[index]]
+
+    def _excess(self, level: str, labels: Labels) -> Counts:
+        """Return by how much every node's domain is above the emptiest one that could be used."""
+        at = self._at(level, self._matching(labels))
+        if not self.allowed.any():
+            return at
+        return at - at[self.allowed].min()
+
+
+def has_labels(shape: Shape, labels: Labels) -> bool:
+    """Return whether a term with these labels means this shape; no labels mean every shape."""
+    return set(labels) <= set(shape.labels)

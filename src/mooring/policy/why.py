@@ -1,0 +1,117 @@
+"""Why an ask cannot be placed now: counted, typed, and true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.demand import DeviceKind
+from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether
+from mooring.model.resources import GPU
+from mooring.policy.constraints import exclusions
+from mooring.policy.fit import ANY_FLAVOR
+from mooring.policy.place import Within
+from mooring.policy.room import room_for
+
+if TYPE_CHECKING:
+    from mooring.model.columns import Bools
+    from mooring.model.plan import Reason
+    from mooring.policy.ask import Ask, Part
+    from mooring.policy.fit import Fit
+    from mooring.policy.place import Placer
+
+
+def why(placer: Placer, ask: Ask) -> tuple[Reason, ...]:
+    """Return the reasons of an ask that was just refused."""
+    reasons: list[Reason] = list(ask.problems)
+    if reasons:
+        return tuple(reasons)
+    placer.avoid = ask.avoid
+    for leaf in ask.leaves:
+        reasons += _leaf(placer, leaf)
+    if not reasons:
+        reasons = [NotTogether(tuple(leaf.name for leaf in ask.leaves))]
+    return tuple(reasons)
+
+
+def _leaf(placer: Placer, leaf: Part) -> list[Reason]:
+    demand = leaf.demand
+    assert demand is not None
+    fit = placer.fit(demand)
+    best = _best(placer, leaf)
+    if best >= leaf.count:
+        return []
+    tree = placer.books.tree
+    level = tree.topology.names[max(leaf.required, 0)]
+    most = _most(placer, leaf)
+    reason: Reason = NoRoom(leaf.name, level, leaf.count, best)
+    if most < leaf.count:
+        reason = Impossible(leaf.name, level, leaf.count, most)
+    return [reason, *_excluded(placer, leaf, fit)]
+
+
+def _best(placer: Placer, leaf: Part) -> int:
+    """Return the most tasks of a leaf that one domain takes now."""
+    assert leaf.demand is not None
+    if placer.fit(leaf.demand).company is not None:
+        return _placed_one_by_one(placer, leaf)
+    best = 0
+    for flavor in _flavors(placer, leaf):
+        room = room_for(placer.fit(leaf.demand, flavor), leaf.slices)
+        units = int(room.units[max(leaf.required, 0)].max(initial=0))
+        best = max(best, units * (leaf.slices[0][1] if leaf.slices else 1))
+    return best
+
+
+def _placed_one_by_one(placer: Placer, leaf: Part) -> int:
+    """Return how many tasks with terms about each other could be placed."""
+    low, high = 0, leaf.count
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = next(placer.choices(leaf.of(middle), Within()), None)
+        low, high = (middle, high) if found else (low, middle - 1)
+    return low
+
+
+def _most(placer: Placer, leaf: Part) -> int:
+    """Return the most tasks of a leaf that one domain would take if nothing ran."""
+    assert leaf.demand is not None
+    level = max(leaf.required, 0)
+    return max(
+        int(placer.fit(leaf.demand, flavor).most[level].max(initial=0))
+        for flavor in _flavors(placer, leaf)
+    )
+
+
+def _flavors(placer: Placer, leaf: Part) -> list[int]:
+    assert leaf.demand is not None
+    if leaf.count == 1 or len(placer.books.flavors) <= 1 or not leaf.demand.shape.gpus:
+        return [ANY_FLAVOR]
+    return list(range(len(placer.books.flavors)))
+
+
+def _excluded(placer: Placer, leaf: Part, fit: Fit) -> list[Reason]:
+    """Count the nodes that take no task, by the first thing in the way."""
+    demand, books = leaf.demand, placer.books
+    assert demand is not None
+    left: Bools = books.present & (fit.slots[-1] == 0)
+    counts: dict[str, int] = {}
+
+    def blame(by: str, nodes: Bools) -> None:
+        nonlocal left
+        number = int((left & nodes).sum())
+        if number:
+            counts[by] = counts.get(by, 0) + number
+        left = left & ~nodes
+
+    for by, nodes in exclusions(books, placer.fits.facts(), demand.shape):
+        blame(by, nodes)
+    blame("refused", ~fit.allowed)
+    if fit.company is not None:
+        blame("tasks", ~fit.company.welcome())
+    for r, amount in demand.asks:
+        blame(books.order.names[r], books.open[r] < amount)
+    if demand.kind > DeviceKind.WHOLE:
+        blame(GPU, np.ones(books.count, np.bool_))
+    return [Excluded(leaf.name, by, number) for by, number in counts.items()]

@@ -1,0 +1,1 @@
+"""Virtual time: one event loop that drives the engine."""

@@ -1,0 +1,433 @@
+"""Hypothesis strategies of valid values: nodes, shapes, pod groups, workloads, whole scenarios.
+
+Everything that `scenarios` draws is sound: names refer to what exists, what runs fits where it is.
+Texts are chosen to be awkward in files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import TYPE_CHECKING, TypeVar
+
+from hypothesis import strategies as st
+
+from mooring.model import mig
+from mooring.model.cluster import WHOLE, Device, Node, Taint
+from mooring.model.events import Adopted
+from mooring.model.memory import Memory, TaskType
+from mooring.model.queues import DEFAULT_QUEUE, Queue
+from mooring.model.resources import CPU, MEMORY, PODS, Amounts, amounts
+from mooring.model.scenario import Scenario
+from mooring.model.settings import Policy
+from mooring.model.topology import CLUSTER, NODE, Level, Topology
+from mooring.model.workload import (
+    NodePreference,
+    Placement,
+    PodGroup,
+    Requirement,
+    Shape,
+    Slice,
+    SpreadTerm,
+    TaskTerm,
+    Toleration,
+    TopologyRequest,
+    Workload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+AWKWARD = (
+    *("a", "b-1", "no", "ON", "null", "~", "true", "1", "007", "1e5", "1.5", ".5", "0x1f", "1_0"),
+    *("2024-01-01", "12:30", "a b", " a", "x: y", "# c", "- d", "[e]", "{f}", "&g", "*h", "!i"),
+    *("'j'", '"k"', "\\l", "<<", "=", "%m", "@n", "ä→", "名", "node-{i}", "nvidia.com/gpu"),
+)
+SCORES = ("potential", "fgd", "best-fit", "first-fit", "binpack", "spread", "e-binpack", "e-spread")
+RESOURCES = (CPU, MEMORY, "rdma", "nvidia.com/nic")
+MODELS = ("H100", "A100", "l 40")
+
+texts = st.sampled_from(AWKWARD) | st.text(
+    st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=8
+)
+names = texts.filter(bool)
+labels = st.dictionaries(names, texts, max_size=2).map(lambda d: tuple(sorted(d.items())))
+instants = st.sampled_from((0.0, -100.0, 1.5, 1e-9, 1e12, 1 / 3)) | st.floats(
+    -(2.0**40), 2.0**40, allow_nan=False
+)
+durations = st.sampled_from((0.0, 1.0, 59.0, 90.0, 7200.0, 129_600.0, 0.25)) | st.floats(0, 2.0**40)
+weights = st.integers(1, 100)
+
+T = TypeVar("T")
+
+
+def tuples(items: SearchStrategy[T], most: int = 2) -> SearchStrategy[tuple[T, ...]]:
+    """Return tuples of up to `most` items."""
+    return st.lists(items, max_size=most).map(tuple)
+
+
+def quantities(resources: Sequence[str], most: int) -> SearchStrategy[Amounts]:
+    """Return amounts of some of these resources."""
+    if not resources:
+        return st.just(())
+    one = st.integers(0, most) | st.sampled_from((1, 1000, 1024, 500))
+    return st.dictionaries(st.sampled_from(resources), one, max_size=3).map(amounts)
+
+
+# -- cluster --------------------------------------------------------------------------------
+
+
+@st.composite
+def topologies(draw: DrawFn) -> Topology:
+    """Draw up to three levels."""
+    free = names.filter(lambda name: name not in (CLUSTER, NODE))
+    chosen = draw(st.lists(free, max_size=3, unique=True))
+    bandwidths = st.sampled_from((0.0, 400.0, 0.5))
+    return Topology(tuple(Level(name, draw(bandwidths)) for name in chosen))
+
+
+@st.composite
+def devices(draw: DrawFn) -> tuple[Device, ...]:
+    """Draw the devices of a node: up to eight equal ones, or up to three odd ones."""
+    memory = draw(st.sampled_from((0, 40_960, 81_920, 1)))
+    geometry = draw(st.sampled_from(("", "", *mig.GEOMETRIES)))
+    if draw(st.booleans()):
+        count, size = draw(st.integers(0, 8)), draw(st.integers(1, 8))
+        return tuple(Device(memory, island=i // size, mig=geometry) for i in range(count))
+    index = st.integers(0, 3)
+    return draw(
+        tuples(
+            st.builds(
+                Device,
+                memory=st.sampled_from((0, memory)),
+                healthy=st.booleans(),
+                island=index,
+                switch=index,
+                numa=index,
+                nic=index,
+                mig=st.just(geometry),
+            ),
+            most=3,
+        )
+    )
+
+
+def nodes(topology: Topology) -> SearchStrategy[Node]:
+    """Return nodes with a domain at every level of the topology."""
+    effects = st.sampled_from(("NoSchedule", "PreferNoSchedule", "NoExecute"))
+    domain = st.sampled_from(("d0", "d1", "no"))
+    return st.builds(
+        Node,
+        names,
+        capacity=quantities((*RESOURCES, PODS), 1 << 20),
+        labels=labels,
+        taints=tuples(st.builds(Taint, names, texts, effects)),
+        ready=st.booleans(),
+        gpu_model=st.sampled_from(("", *MODELS)),
+        devices=devices(),
+        path=st.tuples(*(domain for _ in topology.levels)),
+    )
+
+
+def clusters(topology: Topology, most: int = 4) -> SearchStrategy[tuple[Node, ...]]:
+    """Return nodes of different names."""
+    found = st.lists(nodes(topology), max_size=most, unique_by=lambda node: node.name)
+    return found.map(tuple)
+
+
+# -- workloads ------------------------------------------------------------------------------
+
+
+def requirements() -> SearchStrategy[Requirement]:
+    """Return clauses of a node affinity."""
+    some = st.lists(texts, min_size=1, max_size=2).map(tuple)
+    return st.one_of(
+        st.builds(Requirement, names, st.sampled_from(("In", "NotIn")), some),
+        st.builds(Requirement, names, st.sampled_from(("Exists", "DoesNotExist"))),
+        st.builds(Requirement, names, st.sampled_from(("Gt", "Lt")), st.just(("-8",))),
+    )
+
+
+@st.composite
+def shapes(
+    draw: DrawFn, levels: Sequence[str] = (CLUSTER, NODE), resources: Sequence[str] = RESOURCES
+) -> Shape:
+    """Draw a shape with whole devices, parts of them, MIG instances or none; often plain."""
+    amounts_ = draw(quantities(resources, 1 << 12))
+    gpus = draw(st.integers(0, 4))
+    shape = Shape(amounts_, gpus, gpu_models=draw(tuples(st.sampled_from(MODELS))) if gpus else ())
+    kind = draw(st.sampled_from(("whole", "share", "memory", "mig")))
+    if gpus and kind == "share":
+        shape = replace(shape, milli=draw(st.integers(1, WHOLE)))
+    elif gpus and kind == "memory":
+        shape = replace(shape, gpu_memory=draw(st.sampled_from((1, 1000, 20_480))))
+    elif gpus and kind == "mig":
+        geometry = draw(st.sampled_from(tuple(mig.GEOMETRIES.values())))
+        shape = replace(shape, mig=draw(st.sampled_from(tuple(geometry.profiles))))
+    if draw(st.booleans()):
+        return shape
+    clauses = st.lists(requirements(), min_size=1, max_size=2).map(tuple)
+    effects = st.sampled_from(("", "NoSchedule", "PreferNoSchedule", "NoExecute"))
+    tolerations = st.builds(Toleration, texts, st.sampled_from(("Equal", "Exists")), texts, effects)
+    level = st.sampled_from(levels)
+    terms = st.builds(TaskTerm, level, labels, st.integers(0, 100))
+    spreads = st.builds(SpreadTerm, level, labels, weights, st.booleans())
+    return replace(
+        shape,
+        selector=draw(labels),
+        affinity=draw(tuples(clauses)),
+        preferences=draw(tuples(st.builds(NodePreference, weights, clauses))),
+        tolerations=draw(tuples(tolerations)),
+        labels=draw(labels),
+        near=draw(tuples(terms)),
+        apart=draw(tuples(terms)),
+        spread=draw(tuples(spreads)),
+        ports=tuple(draw(st.lists(st.integers(1, 65_535), max_size=2, unique=True))),
+    )
+
+
+@st.composite
+def topology_requests(draw: DrawFn, levels: Sequence[str], divisor: int) -> TopologyRequest:
+    """Draw a request for groups whose counts are all multiples of `divisor`."""
+    level = st.sampled_from(("", *levels))
+    chosen = sorted(draw(st.sets(st.sampled_from(range(len(levels))), max_size=3)))
+    slices: list[Slice] = []
+    for index in chosen:
+        sizes = [size for size in range(1, divisor + 1) if divisor % size == 0]
+        divisor = draw(st.sampled_from(sizes))
+        slices.append(Slice(levels[index], divisor))
+    volume = st.sampled_from((0, 1, 512, 4096))
+    return TopologyRequest(draw(level), draw(level), tuple(slices), draw(volume))
+
+
+@st.composite
+def leaves(draw: DrawFn, name: str, levels: Sequence[str], resources: Sequence[str]) -> PodGroup:
+    """Draw a group that has tasks."""
+    least = draw(st.integers(0, 4))
+    most = draw(st.integers(max(least, 1), 6)) if least == 0 or draw(st.booleans()) else 0
+    request = draw(topology_requests(levels, gcd(least, max(least, most))))
+    return PodGroup(name, draw(shapes(levels, resources)), least, most, request)
+
+
+@st.composite
+def pod_groups(
+    draw: DrawFn, free_names: list[str], levels: Sequence[str], resources: Sequence[str]
+) -> PodGroup:
+    """Draw a group, or a tree of groups, with names from the list, which are used up."""
+    name = free_names.pop()
+    if len(free_names) < 2 or draw(st.integers(0, 2)):
+        return draw(leaves(name, levels, resources))
+    groups = tuple(
+        draw(pod_groups(free_names, levels, resources))
+        for _ in range(draw(st.integers(1, 2)))
+        if free_names
+    )
+    return PodGroup(name, groups=groups, topology=draw(_request_of(groups, levels)))
+
+
+def _request_of(
+    groups: Sequence[PodGroup], levels: Sequence[str]
+) -> SearchStrategy[TopologyRequest]:
+    found = [leaf for group in groups for leaf in group.leaves()]
+    totals = sum(leaf.min for leaf in found), sum(leaf.most for leaf in found)
+    return topology_requests(levels, gcd(*totals))
+
+
+@st.composite
+def workloads(
+    draw: DrawFn,
+    levels: Sequence[str] = (CLUSTER, NODE),
+    resources: Sequence[str] = RESOURCES,
+    queues: Sequence[str] = (DEFAULT_QUEUE.name,),
+) -> Workload:
+    """Draw a workload of one group named `main`, or of a few."""
+    if draw(st.booleans()):
+        groups: tuple[PodGroup, ...] = (draw(leaves("main", levels, resources)),)
+        request = TopologyRequest()
+    else:
+        free_names = draw(st.lists(names, min_size=1, max_size=6, unique=True))
+        groups = (draw(pod_groups(free_names, levels, resources)),)
+        if free_names:
+            groups += (draw(pod_groups(free_names, levels, resources)),)
+        request = draw(_request_of(groups, levels))
+    positive = durations.filter(bool)
+    return Workload(
+        name=draw(names),
+        groups=groups,
+        queue=draw(st.sampled_from(queues)),
+        priority=draw(st.integers(-10, 10) | st.just((1 << 31) - 1)),
+        submitted_at=draw(instants),
+        topology=request,
+        service=draw(st.booleans()),
+        preemptible=draw(st.booleans()),
+        run_limit_s=draw(st.none() | positive),
+        estimate_s=draw(st.none() | positive),
+        minimum_run_s=draw(durations),
+        checkpoint_at=draw(st.none() | instants),
+        restart_cost_s=draw(durations),
+    )
+
+
+# -- what runs ------------------------------------------------------------------------------
+
+
+@dataclass
+class _Room:
+    """What one node has left."""
+
+    node: Node
+    amounts: dict[str, int]
+    milli: list[int]
+    slices: list[int]
+
+    @classmethod
+    def of(cls, node: Node) -> _Room:
+        count = len(node.devices)
+        return cls(node, {PODS: 100, **dict(node.capacity)}, [WHOLE] * count, [0] * count)
+
+    def take(self, shape: Shape) -> int | None:
+        """Take room for one task and return its devices; none: there is not enough."""
+        ports = [(f"port/{port}", 1) for port in shape.ports]
+        wanted = dict([*shape.amounts, *ports, (PODS, 1)])
+        has = {**{port: 1 for port, _ in ports}, **self.amounts}
+        if any(has.get(name, 0) < amount for name, amount in wanted.items()):
+            return None
+        mask = self._take_instances(shape) if shape.mig else self._take_shares(shape)
+        if mask is not None:
+            self.amounts = {**has, **{name: has[name] - wanted[name] for name in wanted}}
+        return mask
+
+    def _take_shares(self, shape: Shape) -> int | None:
+        chosen = {}
+        for index, device in enumerate(self.node.devices):
+            milli = shape.milli
+            if shape.gpu_memory:
+                milli = -(-shape.gpu_memory * WHOLE // max(device.memory, 1))
+            if len(chosen) < shape.gpus and not device.mig and milli <= self.milli[index]:
+                chosen[index] = milli
+        if len(chosen) < shape.gpus:
+            return None
+        for index, milli in chosen.items():
+            self.milli[index] -= milli
+        return sum(1 << index for index in chosen)
+
+    def _take_instances(self, shape: Shape) -> int | None:
+        slices, mask = list(self.slices), 0
+        for _ in range(shape.gpus):
+            for index, device in enumerate(self.node.devices):
+                geometry = mig.GEOMETRIES.get(device.mig)
+                start = mig.best_start(geometry, shape.mig, slices[index]) if geometry else -1
+                if geometry and start >= 0:
+                    bits = mig.bits(geometry, shape.mig, start)
+                    slices[index] |= bits
+                    mask |= bits << 8 * index
+                    break
+            else:
+                return None
+        self.slices = slices
+        return mask
+
+
+def _place(workload: Workload, rooms: list[_Room]) -> tuple[Placement, ...]:
+    """Place the minimum of every group by first fit; nothing if it does not fit."""
+    placements = []
+    for leaf in workload.leaves():
+        found = [_first_fit(leaf.shape, rooms) for _ in range(leaf.min)]
+        placed = [pair for pair in found if pair]
+        if len(placed) < leaf.min:
+            return ()
+        if placed:
+            tasks = tuple(range(leaf.most - leaf.min, leaf.most))
+            node_names, masks = zip(*placed, strict=True)
+            placements.append(Placement(leaf.name, tasks, node_names, masks))
+    return tuple(placements)
+
+
+def _first_fit(shape: Shape, rooms: list[_Room]) -> tuple[str, int] | None:
+    for room in rooms:
+        mask = room.take(shape)
+        if mask is not None:
+            return room.node.name, mask
+    return None
+
+
+# -- scenarios ------------------------------------------------------------------------------
+
+
+@st.composite
+def queue_trees(draw: DrawFn) -> tuple[Queue, ...]:
+    """Draw queues, each under one that comes before it or under none."""
+    queues: list[Queue] = []
+    for name in draw(st.lists(names, min_size=1, max_size=4, unique=True)):
+        parent = draw(st.sampled_from(("", *(queue.name for queue in queues))))
+        queues.append(Queue(name, parent))
+    return tuple(queues)
+
+
+def policies(levels: Sequence[str] = ("",)) -> SearchStrategy[Policy]:
+    """Return policies."""
+    return st.builds(
+        Policy,
+        small=st.sampled_from(SCORES),
+        gang=st.sampled_from(SCORES),
+        service=st.sampled_from(SCORES),
+        spread_within=st.sampled_from(("", *levels)),
+        devices=st.sampled_from(("linked", "lowest")),
+        search_steps=st.integers(1, 10**9),
+        mix_half_life_s=durations.filter(bool),
+        mix_learns=st.booleans(),
+        gang_grace_s=durations,
+    )
+
+
+def memories() -> SearchStrategy[Memory]:
+    """Return memories."""
+    kinds = st.builds(
+        TaskType,
+        quantities(RESOURCES, 1 << 20),
+        st.integers(0, 8),
+        st.integers(0, WHOLE),
+        tuples(st.sampled_from(MODELS)),
+    )
+    mix = st.dictionaries(kinds, durations, max_size=3).map(lambda found: tuple(found.items()))
+    return st.builds(Memory, mix, st.integers(0, 1 << 40), instants)
+
+
+@st.composite
+def scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Scenario:
+    """Draw a whole moment; some of the workloads run."""
+    topology = draw(topologies())
+    cluster = draw(clusters(topology, most_nodes))
+    queues = draw(st.just((DEFAULT_QUEUE,)) | queue_trees())
+    resources = {name for node in cluster for name, _ in node.capacity} - {PODS}
+    drawn = draw(
+        st.lists(
+            workloads(
+                topology.names,
+                sorted(resources) if cluster else RESOURCES,
+                [queue.name for queue in queues],
+            ),
+            max_size=most_workloads,
+            unique_by=lambda workload: workload.name,
+        )
+    )
+    waiting, running = [], []
+    rooms = [_Room.of(node) for node in cluster]
+    for workload in drawn:
+        if draw(st.booleans()):
+            placements = _place(workload, rooms) if draw(st.integers(0, 3)) else ()
+            running.append(Adopted(workload, placements, draw(instants)))
+        else:
+            waiting.append(workload)
+    return Scenario(
+        now=draw(instants),
+        topology=topology,
+        nodes=cluster,
+        queues=queues,
+        policy=draw(st.just(Policy()) | policies(topology.names)),
+        waiting=tuple(waiting),
+        running=tuple(running),
+        memory=draw(st.just(Memory()) | memories()),
+    )
