@@ -48,6 +48,8 @@ AWKWARD = (
 SCORES = ("potential", "fgd", "best-fit", "first-fit", "binpack", "spread", "e-binpack", "e-spread")
 RESOURCES = (CPU, MEMORY, "rdma", "nvidia.com/nic")
 MODELS = ("H100", "A100", "l 40")
+LARGE = amounts(dict.fromkeys(RESOURCES, 1 << 20))
+GEOMETRY_NAMES = st.just("a100-40gb") | st.sampled_from(tuple(mig.GEOMETRIES))
 
 texts = st.sampled_from(AWKWARD) | st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=8
@@ -92,8 +94,8 @@ def topologies(draw: DrawFn) -> Topology:
 def devices(draw: DrawFn) -> tuple[Device, ...]:
     """Draw the devices of a node: up to eight equal ones, or up to three odd ones."""
     memory = draw(st.sampled_from((0, 40_960, 81_920, 1)))
-    geometry = draw(st.sampled_from(("", "", *mig.GEOMETRIES)))
-    if draw(st.booleans()):
+    geometry = draw(st.just("") | GEOMETRY_NAMES)
+    if draw(st.integers(0, 2)):
         count, size = draw(st.integers(0, 8)), draw(st.integers(1, 8))
         return tuple(Device(memory, island=i // size, mig=geometry) for i in range(count))
     index = st.integers(0, 3)
@@ -121,7 +123,7 @@ def nodes(topology: Topology) -> SearchStrategy[Node]:
     return st.builds(
         Node,
         names,
-        capacity=quantities((*RESOURCES, PODS), 1 << 20),
+        capacity=st.just(LARGE) | quantities((*RESOURCES, PODS), 1 << 20),
         labels=labels,
         taints=tuples(st.builds(Taint, names, texts, effects)),
         ready=st.booleans(),
@@ -155,8 +157,8 @@ def shapes(
     draw: DrawFn, levels: Sequence[str] = (CLUSTER, NODE), resources: Sequence[str] = RESOURCES
 ) -> Shape:
     """Draw a shape with whole devices, parts of them, MIG instances or none; often plain."""
-    amounts_ = draw(quantities(resources, 1 << 12))
-    gpus = draw(st.integers(0, 4))
+    amounts_ = draw(quantities(resources, 8))
+    gpus = draw(st.sampled_from((0, 1, 1, 2, 4)))
     shape = Shape(amounts_, gpus, gpu_models=draw(tuples(st.sampled_from(MODELS))) if gpus else ())
     kind = draw(st.sampled_from(("whole", "share", "memory", "mig")))
     if gpus and kind == "share":
@@ -164,7 +166,7 @@ def shapes(
     elif gpus and kind == "memory":
         shape = replace(shape, gpu_memory=draw(st.sampled_from((1, 1000, 20_480))))
     elif gpus and kind == "mig":
-        geometry = draw(st.sampled_from(tuple(mig.GEOMETRIES.values())))
+        geometry = mig.GEOMETRIES[draw(GEOMETRY_NAMES)]
         shape = replace(shape, mig=draw(st.sampled_from(tuple(geometry.profiles))))
     if draw(st.booleans()):
         return shape
@@ -205,7 +207,7 @@ def topology_requests(draw: DrawFn, levels: Sequence[str], divisor: int) -> Topo
 @st.composite
 def leaves(draw: DrawFn, name: str, levels: Sequence[str], resources: Sequence[str]) -> PodGroup:
     """Draw a group that has tasks."""
-    least = draw(st.integers(0, 4))
+    least = draw(st.sampled_from((1, 2, 0, 3, 4)))
     most = draw(st.integers(max(least, 1), 6)) if least == 0 or draw(st.booleans()) else 0
     request = draw(topology_requests(levels, gcd(least, max(least, most))))
     return PodGroup(name, draw(shapes(levels, resources)), least, most, request)
@@ -300,11 +302,12 @@ class _Room:
         return mask
 
     def _take_shares(self, shape: Shape) -> int | None:
-        chosen = {}
+        chosen: dict[int, int] = {}
         for index, device in enumerate(self.node.devices):
             milli = shape.milli
             if shape.gpu_memory:
-                milli = -(-shape.gpu_memory * WHOLE // max(device.memory, 1))
+                is_small = device.memory < shape.gpu_memory
+                milli = WHOLE + 1 if is_small else -(-shape.gpu_memory * WHOLE // device.memory)
             if len(chosen) < shape.gpus and not device.mig and milli <= self.milli[index]:
                 chosen[index] = milli
         if len(chosen) < shape.gpus:

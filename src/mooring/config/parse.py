@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import yaml
@@ -16,7 +17,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TEXT_MOST = 64 << 20
+FILE_MOST = 64 << 20
 """Characters (and bytes) in a file."""
 DEPTH_MOST = 64
 """Lists and mappings in each other, in YAML."""
@@ -65,15 +66,15 @@ class Table(dict[str, object]):
 
 def parse(text: str) -> object:
     """Return the plain values of a JSON or YAML text."""
-    if len(text) > TEXT_MOST:
-        raise ParseError(f"the text is longer than {TEXT_MOST >> 20} MiB")
+    if len(text) > FILE_MOST:
+        raise ParseError(f"the text is longer than {FILE_MOST >> 20} MiB")
     text = text.removeprefix("\ufeff")
     if not text.lstrip().startswith("{"):
         return _parse_yaml(text)
     try:
         return json.loads(text, object_pairs_hook=_table)
     except json.JSONDecodeError as error:
-        return _parse_braces(text, ParseError(error.msg, error.lineno))
+        return _parse_braces(text, ParseError(f"correct the JSON: {error.msg}", error.lineno))
     except RecursionError:
         raise ParseError("lists and mappings are nested too deeply") from None
     except ValueError:
@@ -105,9 +106,9 @@ def _parse_yaml(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "it is no YAML"
-        raise ParseError(problem, mark.line + 1 if mark else 0) from None
+        raise ParseError(f"correct the YAML: {problem}", mark.line + 1 if mark else 0) from None
     except yaml.YAMLError as error:
-        raise ParseError(" ".join(str(error).split())) from None
+        raise ParseError(f"correct the YAML: {' '.join(str(error).split())}") from None
     except UnicodeError:
         raise ParseError("the text has characters that are none") from None
     return builder.root
@@ -128,6 +129,12 @@ def resolve(text: str) -> object:
     return float(text)
 
 
+class _Merge(Enum):
+    """What an unquoted `<<` is where a key is expected."""
+
+    KEY = 0
+
+
 class _Builder:
     """Builds values from events. Containers are shared as they are, so aliases cost nothing."""
 
@@ -136,7 +143,7 @@ class _Builder:
         self._documents = 0
         self._anchors: dict[str, object] = {}
         self._open: list[list[object] | Table] = []
-        self._keys: list[str | None] = []
+        self._keys: list[str | _Merge | None] = []
         """Of each open container, the key that waits for its value."""
         self._merges: list[list[object]] = []
         """Of each open container, what `<<` names."""
@@ -170,6 +177,9 @@ class _Builder:
         is_key = bool(self._open) and isinstance(self._open[-1], Table) and self._keys[-1] is None
         is_plain = event.implicit[0] and event.tag is None
         value = resolve(event.value) if is_plain and not is_key else event.value
+        if is_plain and is_key and value == "<<":
+            self._keys[-1] = _Merge.KEY
+            return
         if event.anchor:
             self._anchors[event.anchor] = value
         self._add(event, value)
@@ -217,7 +227,7 @@ class _Builder:
             self._keys[-1] = value
         else:
             self._keys[-1] = None
-            if key == "<<":
+            if key is _Merge.KEY:
                 self._merges[-1].append(value)
             else:
                 container.put(key, value)

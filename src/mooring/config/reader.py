@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from mooring.config.parse import Table
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MISTAKES_MOST = 200
-VALUES_MOST = 20_000_000
+VALUES_MOST = 5_000_000
 """How many values are read at most, so that aliases of aliases cannot go on for ever."""
 
 
-KEY_MOST = 1000
-"""Characters of one key."""
+TEXT_MOST = 1000
+"""Characters of one key, name, label or other text."""
+WORDS_MOST = 2000
+"""How many words are compared to find the nearest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Cursor:
 
     def fields(self, keys: Collection[str]) -> Fields:
         """Return the fields of this mapping; keys that are not among `keys` are mistakes."""
-        fields = self.entries()
+        fields = self._mapping()
         for key in fields.values:
             if key not in keys:
                 fields.wrong(key, f"remove it: unknown key{nearest(key, keys)}")
@@ -122,17 +125,20 @@ class Cursor:
 
     def entries(self) -> Fields:
         """Return the fields of this mapping, whatever the keys are."""
-        if not isinstance(self.value, dict):
+        fields = self._mapping()
+        for key in fields.values:
+            if not key or len(key) > TEXT_MOST or not key.isprintable():
+                fields.wrong(key, f"give a key of 1 to {TEXT_MOST} printable characters")
+        return fields
+
+    def _mapping(self) -> Fields:
+        if not isinstance(self.value, Table):
             self.wrong("give a mapping (key: value)")
             return Fields(self, {})
         self.notes.count(self.path, len(self.value))
         fields = Fields(self, self.value)
-        if isinstance(self.value, Table):
-            for key in self.value.repeated:
-                fields.wrong(key, "give the key once: it is here twice")
-        for key in self.value:
-            if not key or len(key) > KEY_MOST or not key.isprintable():
-                fields.wrong(key, f"give a key of 1 to {KEY_MOST} printable characters")
+        for key in self.value.repeated:
+            fields.wrong(key, "give the key once: it is here twice")
         return fields
 
 
@@ -192,8 +198,11 @@ def _some(read: Callable[[object], T]) -> Callable[[object], tuple[T] | None]:
     return lambda value: (read(value),)
 
 
+_WORD = re.compile(r"[\w-]+")
+
+
 def _step(path: str, key: str) -> str:
-    if not re.fullmatch(r"[\w-]+", key):
+    if not _WORD.fullmatch(key):
         return f"{path}[{show(key)}]"
     return f"{path}.{key}" if path else key
 
@@ -227,7 +236,7 @@ def show(value: object, depth: int = 2) -> str:
             some = [show(item, depth - 1) for item in value[:4]]
             return f"[{', '.join(some + ['…'] * (len(value) > 4))}]"
         case dict():
-            first = list(value.items())[:4]
+            first = islice(value.items(), 4)
             pairs = [f"{show(k)}: {show(v, depth - 1)}" for k, v in first]
             return f"{{{', '.join(pairs + ['…'] * (len(value) > 4))}}}"
         case _:
@@ -236,5 +245,6 @@ def show(value: object, depth: int = 2) -> str:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return `; did you mean …?` if one of `words` is close to `word`, else nothing."""
-    close = get_close_matches(word[:100], words, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    known = {known.lower(): known for known in islice(words, WORDS_MOST)}
+    close = get_close_matches(word[:100].lower(), known, n=1)
+    return f"; did you mean {known[close[0]]!r}?" if close else ""

@@ -80,8 +80,10 @@ def read_placements(fields: Fields, workload: Workload, use: Use) -> tuple[Place
     cursors = fields.items("placements")
     leaves = {leaf.name: leaf for leaf in workload.leaves()}
     tasks: dict[str, set[int]] = {leaf: set() for leaf in leaves}
+    mistakes = len(fields.cursor.notes.mistakes)
     read = [_read_placement(cursor, leaves, tasks, use) for cursor in cursors]
-    for leaf in leaves.values() if cursors else ():
+    is_right = len(fields.cursor.notes.mistakes) == mistakes
+    for leaf in leaves.values() if cursors and is_right else ():
         if len(tasks[leaf.name]) < leaf.min:
             fix = f"place at least {leaf.min} tasks of group {leaf.name!r}, or none of any"
             fields.wrong("placements", fix)

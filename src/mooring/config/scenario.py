@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.config.nodes import read_nodes
-from mooring.config.parse import TEXT_MOST, ParseError, parse
+from mooring.config.parse import FILE_MOST, ParseError, parse
 from mooring.config.reader import ConfigError, Cursor, EnoughError, Mistake, Notes, nearest
 from mooring.config.schema import DEVICE_NAMES, KEYS, NAMES, STEPS_MOST
 from mooring.config.shapes import Known
@@ -55,9 +55,9 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """Return the scenario in a file."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(TEXT_MOST + 1)
-        if len(data) > TEXT_MOST:
-            raise ParseError(f"the file is larger than {TEXT_MOST >> 20} MiB")
+            data = file.read(FILE_MOST + 1)
+        if len(data) > FILE_MOST:
+            raise ParseError(f"the file is larger than {FILE_MOST >> 20} MiB")
         text = data.decode("utf-8-sig")
     except OSError as error:
         problem = f"give a file that can be read: {error.strerror or error}"

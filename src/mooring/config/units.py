@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
-from mooring.config.reader import ReadError, nearest
+from mooring.config.reader import TEXT_MOST, ReadError, nearest
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT, amounts
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 AMOUNT_MOST = 1 << 40
 COUNT_MOST = 1_000_000
-TEXT_MOST = 1000
-"""Characters of one name, label or other text."""
 
 MIB = 1 << 20
 _SUFFIXES = {

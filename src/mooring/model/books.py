@@ -56,6 +56,7 @@ _NODE_COLUMNS = [
     "whole",
     "devices",
     "flavor",
+    "charged_flavor",
     "layout",
     "present",
 ]
@@ -100,7 +101,9 @@ class Books:
         """Per demand, the counters that it is counted in."""
         self._counts: list[Counts] = []
         self._undo: list[tuple[Any, ...]] = []
+        self.share = np.zeros((0, 0), np.int16)
         self._charges: dict[tuple[int, int, int], int] = {}
+        """How many tasks each (queue, flavor, demand) is charged for."""
         self._allocate(Tree(topology, ()), ())
 
     # -- columns ----------------------------------------------------------------------------
@@ -117,7 +120,8 @@ class Books:
 
     def _allocate(self, tree: Tree, nodes: Sequence[Node]) -> None:
         n, resources = tree.count, len(self.order)
-        width = max((len(node.devices) for node in nodes), default=0)
+        widest = max((len(node.devices) for node in nodes), default=0)
+        width = max(widest, len(self.share))  # never less: a row may be in use and its node gone
         self.tree = tree
         self.nodes = list(nodes)
         self.row_of = {node.name: row for row, node in enumerate(nodes)}
@@ -132,6 +136,7 @@ class Books:
         self.whole = np.zeros(n, INT)
         self.devices = np.zeros(n, INT)
         self.flavor = np.zeros(n, INT)
+        self.charged_flavor = np.zeros(n, INT)
         self.layout = np.zeros(n, INT)
         self.present = np.zeros(n, np.bool_)
         self.used = [np.zeros(len(first) - 1, INT) for first in tree.first]
@@ -148,7 +153,9 @@ class Books:
         self.whole_of = view(self.whole)
         self.used_of = views(self.used)
         self.up = views(self.tree.domain)
+        self._used_up = list(zip(self.used_of, self.up, strict=True))
         self.flavor_of = view(self.flavor)
+        self.charged_flavor_of = view(self.charged_flavor)
         self.layout_of = view(self.layout)
         self.tally_of = views(self.tally)
         self._count_of = views(self._counts)
@@ -158,7 +165,8 @@ class Books:
     def set_nodes(self, changes: Iterable[Node], gone: Iterable[str] = ()) -> Ints | None:
         """Take nodes in, change or drop them; return the new row of every old one if they moved.
 
-        A dropped node keeps its row, closed, until rows are renumbered for another reason.
+        A dropped node keeps its row, closed, until rows are renumbered for another reason. While a
+        node is in use, the flavor that it is charged as and the memory of the devices in use stay.
         """
         changes = list(changes)
         moved = None
@@ -190,11 +198,12 @@ class Books:
 
     def _renumber(self, changes: list[Node]) -> Ints:
         """Lay the columns anew for another set of rows; return where the old ones are now."""
-        # A row that still carries use must stay, even if its node is gone.
+        # A row that still carries use or a hold must stay, even if its node is gone.
+        held = {row for entries in self.holds.values() for _, row, _ in entries}
         merged = {
             node.name: node
             for row, node in enumerate(self.nodes)
-            if self.present[row] or self.used_of[-1][row]
+            if self.present[row] or self.used_of[-1][row] or row in held
         }
         merged.update({node.name: node for node in changes})
         nodes = list(merged.values())
@@ -244,6 +253,8 @@ class Books:
         if sample.gpu_model not in self.flavors:
             self.flavors.append(sample.gpu_model)
         self.flavor[rows] = self.flavors.index(sample.gpu_model)
+        unused = rows[self.used[-1][rows] == 0]
+        self.charged_flavor[unused] = self.flavor[unused]
         self._set_devices(rows, sample)
         self.present[rows] = True
         self.touched.extend(rows.tolist())
@@ -253,10 +264,11 @@ class Books:
         for d in range(len(self.share)):
             device = sample.devices[d] if d < len(sample.devices) else None
             usable = device is not None and device.healthy and not device.mig
+            unused = rows[self.share[d, rows] == WHOLE * self.usable[d, rows]]
+            self.device_memory[d, unused] = device.memory if device else 0
             changed = self.usable[d, rows] != usable
             self.share[d, rows] += (changed * (WHOLE if usable else -WHOLE)).astype(np.int16)
             self.usable[d, rows] = usable
-            self.device_memory[d, rows] = device.memory if device else 0
             self.whole[rows] |= (self.share[d, rows] == WHOLE) * (1 << d)
         self.devices[rows] = self.usable[:, rows].sum(axis=0)
         self.capacity[GPU_ROW, rows] = self.devices[rows]
@@ -356,11 +368,15 @@ class Books:
     def charged(self, queue: str) -> dict[tuple[str, str], int]:
         """Return what a queue is charged, by (flavor, resource); devices in thousandths."""
         index = self.queue(queue)
-        return {
-            (self.flavors[flavor] if flavor >= 0 else "", self.order.names[r]): amount
-            for (q, flavor, r), amount in sorted(self._charges.items())
-            if q == index and amount
-        }
+        total: dict[tuple[str, str], int] = {}
+        for (charged, flavor, number), count in sorted(self._charges.items()):
+            if charged != index or not count:
+                continue
+            demand = self.demands[number]
+            for r, amount in (*demand.pairs, (GPU_ROW, demand.weight - 1)):
+                key = (self.flavors[flavor] if flavor >= 0 else "", self.order.names[r])
+                total[key] = total.get(key, 0) + amount * count
+        return {key: amount for key, amount in total.items() if amount}
 
     def checkpoint(self) -> int:
         """Return a mark to roll back to."""
@@ -394,27 +410,38 @@ class Books:
         devices: Sequence[int],
         queue: int,
     ) -> None:
+        if len(rows) == 1:
+            row = rows[0]
+            if not self.used_of[-1][row]:
+                self.charged_flavor_of[row] = self.flavor_of[row]
+            self._take_one(sign, demand, row, devices[0])
+            self._charge(sign, demand, 1, queue, self.charged_flavor_of[row])
+            return
+        many = np.asarray(rows, INT)
+        unused = many[self.used[-1][many] == 0]
+        self.charged_flavor[unused] = self.flavor[unused]
         if len(rows) >= VECTOR_FROM and demand.kind <= DeviceKind.WHOLE and not self.holds:
-            self._take_many(sign, demand, np.asarray(rows, INT), np.asarray(devices, INT))
+            self._take_many(sign, demand, many, np.asarray(devices, INT))
         else:
             for row, mask in zip(rows, devices, strict=True):
                 self._take_one(sign, demand, row, mask)
-        if not rows:
+        if not len(rows):
             return
-        if len(rows) == 1 or len(self.flavors) == 1:
-            self._charge(sign, demand, len(rows), queue, self.flavor_of[rows[0]])
+        if len(self.flavors) == 1:
+            self._charge(sign, demand, len(rows), queue, self.charged_flavor_of[rows[0]])
             return
-        flavors, counts = np.unique(self.flavor[np.asarray(rows, INT)], return_counts=True)
+        flavors, counts = np.unique(self.charged_flavor[many], return_counts=True)
         for flavor, count in zip(flavors.tolist(), counts.tolist(), strict=True):
             self._charge(sign, demand, count, queue, flavor)
 
     def _take_one(self, sign: int, demand: Demand, row: int, devices: int) -> None:
         self._put(-sign, demand, row, devices)
         weight = sign * demand.weight
-        for used, up in zip(self.used_of, self.up, strict=True):
+        for used, up in self._used_up:
             used[up[row]] += weight
-        self.tally_of[demand.index][row] += sign
-        for index in self._counters_of[demand.index]:
+        number = demand.index
+        self.tally_of[number][row] += sign
+        for index in self._counters_of[number]:
             self._count_of[index][row] += sign
 
     def _take_many(self, sign: int, demand: Demand, rows: Ints, devices: Ints) -> None:
@@ -494,13 +521,8 @@ class Books:
             del self.holds[owner]
 
     def _charge(self, sign: int, demand: Demand, count: int, queue: int, flavor: int) -> None:
-        charges = self._charges
-        for r, amount in demand.pairs:
-            key = (queue, flavor, r)
-            charges[key] = charges.get(key, 0) + sign * amount * count
-        if demand.weight > 1:
-            key = (queue, flavor, GPU_ROW)
-            charges[key] = charges.get(key, 0) + sign * (demand.weight - 1) * count
+        key = (queue, flavor, demand.index)
+        self._charges[key] = self._charges.get(key, 0) + sign * count
 
     # -- copies -----------------------------------------------------------------------------
 

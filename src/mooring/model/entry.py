@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
-from mooring.model.workload import HOLDING, LEGAL, PodGroup, TaskState, Workload
 from mooring.model.demand import Demand
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+from mooring.model.workload import PodGroup, TaskState, Workload
 
 NOWHERE = -1
 
@@ -40,13 +35,9 @@ class Members:
             self.devices.extend([0] * more)
         self.group = group
 
-    def move(self, task: int, state: TaskState) -> None:
-        """Change the state of a task."""
-        self.states[task] = state
-
     def holding(self) -> list[int]:
         """Return the tasks that have a place."""
-        return [task for task, state in enumerate(self.states) if state in HOLDING]
+        return [task for task, row in enumerate(self.rows) if row != NOWHERE]
 
     def staying(self) -> list[int]:
         """Return the tasks that have a place and are not on their way out."""
@@ -54,7 +45,17 @@ class Members:
 
     def pending(self) -> list[int]:
         """Return the tasks that wait."""
-        return [task for task in range(self.group.most) if not self.states[task]]
+        return [task for task, state in enumerate(self.states) if not state]
+
+    @property
+    def begun(self) -> int:
+        """Return how many tasks have, or had, a place: all but those that wait."""
+        return len(self.states) - self.states.count(TaskState.PENDING)
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether any of its tasks has a place."""
+        return self.begun > self.states.count(TaskState.FINISHED)
 
     @property
     def is_releasing(self) -> bool:
@@ -64,8 +65,12 @@ class Members:
     @property
     def missing(self) -> int:
         """Return how many tasks of the minimum neither have a place nor are finished."""
-        there = sum(1 for s in self.states if s and s != TaskState.RELEASING)
-        return max(0, self.group.min - there)
+        return max(0, self.group.min - self.begun + self.states.count(TaskState.RELEASING))
+
+    @property
+    def spare(self) -> int:
+        """Return how many more tasks it may have."""
+        return self.group.most - self.begun
 
 
 @dataclass(slots=True)
@@ -85,7 +90,17 @@ class Entry:
     @property
     def is_placed(self) -> bool:
         """Return whether any of its tasks has a place."""
-        return any(row != NOWHERE for members in self.members.values() for row in members.rows)
+        return any(members.is_placed for members in self.members.values())
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether any of its tasks has, or had, a place."""
+        return self.charged_only or any(members.begun for members in self.members.values())
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether tasks of a minimum are missing."""
+        return any(members.missing for members in self.members.values())
 
     def copy(self) -> Entry:
         """Return an entry that changes on its own from here."""
@@ -104,12 +119,15 @@ class Entry:
         )
 
 
-def illegal(members: Members, tasks: Iterable[int], state: TaskState) -> str:
-    """Return what is wrong with moving these tasks to a state; empty: nothing."""
-    for task in tasks:
-        if not 0 <= task < len(members.states):
-            return f"task {task} of group {members.group.name} does not exist"
-        now = TaskState(members.states[task])
-        if state not in LEGAL[now]:
-            return f"task {task} is {now.name.lower()} and cannot become {state.name.lower()}"
-    return ""
+def remaining(entry: Entry) -> tuple[PodGroup, ...]:
+    """Return the groups of a workload less the tasks that are finished."""
+    if all(TaskState.FINISHED not in members.states for members in entry.members.values()):
+        return entry.workload.groups
+
+    def less(group: PodGroup) -> PodGroup:
+        if group.groups:
+            return replace(group, groups=tuple(less(child) for child in group.groups))
+        done = entry.members[group.name].states.count(TaskState.FINISHED)
+        return replace(group, min=max(0, group.min - done), max=max(0, group.most - done))
+
+    return tuple(less(group) for group in entry.workload.groups)

@@ -35,18 +35,22 @@ class Submitted:
     """A workload asks to run."""
 
     workload: Workload
+    again: bool = False
+    """It was submitted before, to an earlier life of the engine whose memory has counted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
     """A workload was found running, placed by an earlier life of the engine or by someone else.
 
-    Without placements only its charge is known.
+    Without placements and finished tasks only its charge is known.
     """
 
     workload: Workload
     placements: tuple[Placement, ...] = ()
     started_at: float = 0.0
+    finished: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(group, tasks) that are done and do not run again."""
 
 
 @dataclass(frozen=True, slots=True)

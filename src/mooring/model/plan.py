@@ -24,7 +24,7 @@ class Evict:
     group: str
     tasks: tuple[int, ...]
     cause: str
-    """`lost-node` or `stale-gang`: what made it necessary."""
+    """`lost-node`, `lost-task`, `stale-gang` or `resized`: what made it necessary."""
     beneficiary: str = ""
 
 

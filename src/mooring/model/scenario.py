@@ -38,4 +38,4 @@ class Scenario:
             yield NodeJoined(node)
         yield from self.running
         for workload in self.waiting:
-            yield Submitted(workload)
+            yield Submitted(workload, again=True)

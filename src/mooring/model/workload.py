@@ -48,9 +48,6 @@ LEGAL: dict[TaskState, frozenset[TaskState]] = {
     TaskState.FAILED: frozenset({TaskState.PENDING}),
 }
 
-HOLDING = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
-"""States in which a task has a place."""
-
 
 @dataclass(frozen=True, slots=True)
 class Requirement:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mooring.model.cluster import WHOLE
-from mooring.model.demand import DeviceKind
+from mooring.model.demand import Demand, DeviceKind
 from mooring.model.mig import GEOMETRIES
 from mooring.model.plan import Unknown
-from mooring.model.demand import Demand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mooring.model.books import Books
-    from mooring.model.workload import PodGroup, Workload
+    from mooring.model.workload import PodGroup, SpreadTerm, TaskTerm, Workload
 
 NO_LEVEL = -1
 
@@ -43,9 +42,26 @@ class Part:
 
     def of(self, count: int) -> Part:
         """Return the same leaf with another number of tasks."""
-        return Part(
-            self.name, self.demand, count, self.required, self.preferred, self.slices, self.parts
+        return replace(self, count=count)
+
+    def sliced(self, slices: tuple[tuple[int, int], ...]) -> Part:
+        """Return the same leaf with other slices."""
+        return replace(self, slices=slices)
+
+    def under(self, around: Part) -> Part:
+        """Return the part with what the group around it, which has no other, asks for too."""
+        return replace(
+            self,
+            required=max(self.required, around.required),
+            preferred=max(self.preferred, around.preferred),
+            slices=self.slices or around.slices,
         )
+
+    def inside(self, level: int) -> Part:
+        """Return the part for a domain of `level`: slices that must be in one such hold already."""
+        if not self.slices or self.slices[0][0] > level:
+            return self
+        return replace(self, slices=tuple(s for s in self.slices if s[0] > level))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +75,28 @@ class Ask:
     """Nodes that refused a task of the workload."""
     problems: tuple[Unknown, ...]
     """Names in it that mean nothing here; such an ask cannot be placed."""
+    is_drawn: bool = False
+    """Whether the start of another workload could make room for it."""
 
 
 def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -> Ask:
     """Resolve levels and shapes of a workload."""
     problems: list[Unknown] = []
     root = _compile(books, workload.root, problems)
-    while not root.slices and root.required == root.preferred == NO_LEVEL and len(root.parts) == 1:
-        root = root.parts[0]
-    leaves = tuple(leaf for leaf in root.leaves() if leaf.count)
-    return Ask(root, leaves, workload.service, avoid, tuple(problems))
+    while len(root.parts) == 1:
+        root = root.parts[0].under(root)
+    leaves = tuple(leaf for leaf in _bounded_leaves(root) if leaf.count)
+    shapes = [leaf.demand.shape for leaf in leaves if leaf.demand]
+    drawn = any(shape.near or shape.spread for shape in shapes)
+    return Ask(root, leaves, workload.service, avoid, tuple(problems), drawn)
+
+
+def _bounded_leaves(part: Part) -> Iterator[Part]:
+    """Yield the leaves with all that the groups around them require."""
+    if part.demand is not None:
+        yield part
+    for child in part.parts:
+        yield from _bounded_leaves(replace(child, required=max(child.required, part.required)))
 
 
 def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
@@ -85,6 +113,9 @@ def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
     parts = tuple(_compile(books, child, problems) for child in group.groups)
     demand = None if parts else books.demand(group.shape)
     if demand is not None:
+        terms: tuple[TaskTerm | SpreadTerm, ...] = (*group.shape.near, *group.shape.apart)
+        for term in (*terms, *group.shape.spread):
+            level(term.level)
         _check_shape(group, problems)
         _check_slices(group, slices, problems)
     return Part(group.name, demand, group.min, required, preferred, slices, parts)
@@ -108,12 +139,6 @@ def _check_slices(
             problems.append(Unknown(group.name, "slices", f"{size} in {outer}"))
             return
         outer_level, outer = level, size
-
-
-def unit(part: Part) -> Part:
-    """Return one elastic unit of a leaf: a task, or a whole slice."""
-    size = part.slices[0][1] if part.slices else 1
-    return part.of(size)
 
 
 def is_below_node(books: Books, demand: Demand) -> bool:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mooring.model.columns import INT
+from mooring.model.columns import INT, Floats, Ints
 from mooring.model.demand import DeviceKind
 from mooring.policy.devices import choose_devices
-from mooring.model.columns import Floats
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
@@ -50,9 +49,9 @@ class Board:
             values = values - prices[rows]
         values = np.where(fit.slots[-1][rows] > 0, values, -np.inf)
         best = int(values.argmax())
-        if books.tree.leaf_level > 1:
-            return self._most_used(books, np.flatnonzero(values == values[best]) + rows.start)
-        return rows.start + best
+        if books.tree.leaf_level == 1:
+            return int(rows.start) + best
+        return _most_used(books, np.flatnonzero(values == values[best]) + rows.start)
 
     def devices(self, fit: Fit, row: int, rule: str) -> int:
         """Return the devices for the task: whole ones by the device rule, shares by the score."""
@@ -74,12 +73,12 @@ class Board:
         column.cursor = books.log_end
         return column.values
 
-    @staticmethod
-    def _most_used(books: Books, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
-        """Break a tie by the order of domains: the most used at each level, then the first row."""
-        for level in range(1, books.tree.leaf_level):
-            if len(rows) == 1:
-                break
-            used = books.used[level][books.tree.domain[level][rows]]
-            rows = rows[used == used.max()]
-        return int(rows[0])
+
+def _most_used(books: Books, rows: Ints) -> int:
+    """Break a tie by the order of domains: the most used at each level, then the first row."""
+    for level in range(1, books.tree.leaf_level):
+        if len(rows) == 1:
+            break
+        used = books.used[level][books.tree.domain[level][rows]]
+        rows = rows[used == used.max()]
+    return int(rows[0])

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from mooring.model import mig
-from mooring.model.books import bits
+from mooring.model.books import BooksError, bits
 from mooring.model.demand import DeviceKind
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ def _by_islands(layout: Layout, free: int, count: int) -> int:
 
 def choose_devices(books: Books, demand: Demand, row: int, rule: str) -> int:
     """Return the devices of one task on a row where it fits."""
+    if demand.kind is DeviceKind.WHOLE:
+        layout = books.layouts[books.layout_of[row]]
+        return RULES[rule](layout, books.whole_of[row], demand.shape.gpus)
     return next(device_choices(books, demand, row, rule))
 
 
@@ -95,12 +98,27 @@ def device_choices(books: Books, demand: Demand, row: int, rule: str) -> Iterato
     if kind is DeviceKind.NONE:
         yield 0
     elif kind is DeviceKind.WHOLE:
-        layout = books.layouts[books.layout_of[row]]
-        yield RULES[rule](layout, books.whole_of[row], demand.shape.gpus)
+        yield from _wholes(books, demand, row, rule)
     elif kind is DeviceKind.MIG:
         yield from _instances(books, demand, row)
     else:
         yield from _shares(books, demand, row, rule)
+
+
+def _wholes(books: Books, demand: Demand, row: int, rule: str) -> Iterator[int]:
+    """Yield the choice of the rule; others only where devices differ in memory."""
+    first = choose_devices(books, demand, row, rule)
+    yield first
+    whole = bits(books.whole_of[row])
+    memory = {d: books.memory_of[d][row] for d in whole}
+    seen = {tuple(sorted(memory[d] for d in bits(first)))}
+    if len(set(memory.values())) == 1:
+        return
+    for chosen in combinations(whole, demand.shape.gpus):
+        left = tuple(sorted(memory[d] for d in chosen))
+        if left not in seen:
+            seen.add(left)
+            yield sum(1 << d for d in chosen)
 
 
 def _shares(books: Books, demand: Demand, row: int, rule: str) -> Iterator[int]:
@@ -120,9 +138,9 @@ def _shares(books: Books, demand: Demand, row: int, rule: str) -> Iterator[int]:
         fitting.sort()
     seen = set()
     for chosen in combinations(fitting, demand.shape.gpus):
-        shares = tuple(sorted(share for share, _ in chosen))
-        if shares not in seen:
-            seen.add(shares)
+        alike = tuple(sorted((share, books.memory_of[d][row]) for share, d in chosen))
+        if alike not in seen:
+            seen.add(alike)
             yield sum(1 << d for _, d in chosen)
 
 
@@ -198,7 +216,7 @@ def _one_after_another(books: Books, demand: Demand, row: int, count: int, rule:
         books.rollback(mark)
         if len(masks) == count:
             return masks
-    raise AssertionError(f"{count} tasks were said to fit on row {row}, and do not")
+    raise BooksError(f"{count} tasks were said to fit on row {row}, and do not")
 
 
 def _emptiest(books: Books, demand: Demand, row: int) -> int:

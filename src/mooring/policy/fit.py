@@ -6,6 +6,7 @@ asked, from the log of touched rows: row by row, as vectors, or from nothing, wh
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,9 +39,16 @@ class Fit:
         self.books = books
         self.demand = demand
         self.allowed = allowed
+        self._allowed_of = view(allowed)
         self.company: Company | None = None
+        self.is_plain = False
+        """Nothing but room decides: no terms about other tasks, no preferences."""
+        self._favourite = -1
+        self._favoured_at = -1
         self._cursor = -1
         self._most: list[Counts] | None = None
+        self.anywhere: list[Counts] = []
+        """Slots without regard to terms about other tasks, where there are such terms."""
         self.slots: list[Counts] = []
         self.partly: list[Counts] = []
 
@@ -61,8 +69,10 @@ class Fit:
 
     def _rebuild(self) -> None:
         tree, books = self.books.tree, self.books
-        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT))
-        leaf *= self.allowed if self.company is None else self.allowed & self.company.welcome()
+        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT)) * self.allowed
+        if self.company is not None:
+            self.anywhere = [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
+            leaf = leaf * self.company.welcome()
         partly = leaf * (books.used[-1] > 0)
         self.slots = [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
         self.partly = [tree.sums(level, partly) for level in range(tree.leaf_level)] + [partly]
@@ -76,16 +86,15 @@ class Fit:
         for row in books.touched[self._cursor - books.trimmed :]:
             now = self._copies_at(row)
             change = now - slots[-1][row]
-            if change:
-                for column, domain in zip(slots, up, strict=True):
-                    column[domain[row]] += change
-            change = (now if used[row] else 0) - partly[-1][row]
-            if change:
-                for column, domain in zip(partly, up, strict=True):
-                    column[domain[row]] += change
+            part = (now if used[row] else 0) - partly[-1][row]
+            if change or part:
+                for all_slots, some, domain in zip(slots, partly, up, strict=True):
+                    at = domain[row]
+                    all_slots[at] += change
+                    some[at] += part
 
     def _copies_at(self, row: int) -> int:
-        if not self.allowed[row]:
+        if not self._allowed_of[row]:
             return 0
         columns = self.books.open_of
         fewest = MOST_ON_A_NODE
@@ -118,6 +127,22 @@ class Fit:
         """Return how many copies fit in a domain; call `refresh` first."""
         return self.slots_of[level][domain]
 
+    def favour(self, row: int) -> None:
+        """Note that the last pick went to a row, and that this was the last change of the books."""
+        self._favourite = row
+        self._favoured_at = self.books.log_end
+
+    @property
+    def favourite(self) -> int:
+        """Return the row of the last pick if E-Binpack would pick it again without looking.
+
+        It would if nothing else has changed since: then its use, and that of all domains around
+        it, is still the highest of those with room.
+        """
+        if self._favoured_at == self.books.log_end and self.slots_of[-1][self._favourite]:
+            return self._favourite
+        return -1
+
     @property
     def most(self) -> list[Counts]:
         """Return how many copies would fit per level and domain if nothing ran."""
@@ -127,6 +152,15 @@ class Fit:
             leaf *= self.allowed
             self._most = [tree.sums(i, leaf) for i in range(tree.leaf_level)] + [leaf]
         return self._most
+
+    def fewest_possible(self, level: int, count: int) -> tuple[int, ...]:
+        """Return how many domains of each level below `count` copies need at the very least."""
+        return tuple(-(-count // most) for most in self._largest[level + 1 :])
+
+    @cached_property
+    def _largest(self) -> list[int]:
+        """The most copies that one domain of each level could take if nothing ran."""
+        return [max(1, int(column.max(initial=0))) for column in self.most]
 
 
 def copies(books: Books, demand: Demand, rows: Ints, *, empty: bool = False) -> Counts:
@@ -159,9 +193,9 @@ def _tasks_of(each: Ints, gpus: int) -> Ints:
 
     T tasks can be served exactly if the sum over devices of min(T, each) is at least gpus · T.
     """
+    tasks: Ints = each.sum(axis=0) // gpus
     if gpus == 1:
-        return each.sum(axis=0)
-    tasks = each.sum(axis=0) // gpus
+        return tasks
     while True:
         short = np.minimum(each, tasks).sum(axis=0) < gpus * tasks
         if not short.any():
@@ -227,17 +261,26 @@ class Fits:
                 allowed &= liked >= wish
             fit = self._fits[key] = Fit(self.books, demand, allowed)
             fit.company = Company.of(self.books, demand, allowed)
+            fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         if self._shapes != len(self.books.demands):
-            self._shapes = len(self.books.demands)
-            for known in self._fits.values():
-                known.company = Company.of(self.books, known.demand, known.allowed)
+            self._meet_newcomers()
         fit.refresh()
         return fit
+
+    def _meet_newcomers(self) -> None:
+        """Let every fit know of new shapes that want to be apart from it."""
+        new = self.books.demands[self._shapes :]
+        self._shapes = len(self.books.demands)
+        if any(demand.shape.apart for demand in new):
+            for known in self._fits.values():
+                known.company = Company.of(self.books, known.demand, known.allowed)
+                known.is_plain &= known.company is None
 
     def allowed(self, demand: Demand) -> Bools:
         """Return the nodes that the constraints of a demand leave."""
         found = exclusions(self.books, self.facts(), demand.shape)
-        return ~np.logical_or.reduce([mask for _, mask in found])
+        allowed: Bools = ~np.logical_or.reduce([mask for _, mask in found])
+        return allowed
 
     def wishes(self, demand: Demand) -> tuple[float, ...]:
         """Return the bounds of preference to try in turn; the last leaves nobody out."""

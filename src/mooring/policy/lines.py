@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Behind, Waiting
-from mooring.model.plan import Reason
+from mooring.model.plan import Behind, Reason, Waiting
 from mooring.policy.ask import Ask
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 Rank = tuple[int, int, float, int]
 """Growth after minimum, then higher priority, earlier submission, earlier seen."""
+Item = tuple[str, str]
+"""Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,12 +30,10 @@ class Line:
 
     number: int
     ask: Ask
-    grows: str = ""
-    """The workload that it is the growth of; empty: it is the minimum of those in it."""
-    waiting: list[tuple[Rank, str]] = field(default_factory=list)
+    waiting: list[tuple[Rank, Item]] = field(default_factory=list)
     asleep: bool = False
     reasons: tuple[Reason, ...] = ()
-    told: str = ""
+    told: Item | None = None
     """The head that was last told these reasons."""
 
 
@@ -42,19 +41,19 @@ class Lines:
     """All lines, and which of them should be tried."""
 
     def __init__(self) -> None:
-        self.told: dict[str, None] = {}
+        self.told: dict[Item, None] = {}
         """Those whose reasons changed since they were last told, in order."""
         self.sleeping: dict[int, Line] = {}
         self._lines: dict[object, Line] = {}
-        self._of: dict[str, tuple[Line, Rank]] = {}
+        self._of: dict[Item, tuple[Line, Rank]] = {}
         self._ready: list[tuple[Rank, int, Line]] = []
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._of)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._of
+    def __contains__(self, item: Item) -> bool:
+        return item in self._of
 
     @property
     def any_ready(self) -> bool:
@@ -65,27 +64,27 @@ class Lines:
         """Return the line of an ask."""
         return self._lines.get(key)
 
-    def open(self, key: object, ask: Ask, grows: str = "") -> Line:
+    def open(self, key: object, ask: Ask) -> Line:
         """Make the line of an ask."""
         self._next += 1
-        line = self._lines[key] = Line(self._next, ask, grows)
+        line = self._lines[key] = Line(self._next, ask)
         return line
 
     def close(self, key: object) -> None:
         """Drop a line that nobody stands in."""
         self._lines.pop(key, None)
 
-    def join(self, line: Line, rank: Rank, name: str) -> None:
+    def join(self, line: Line, rank: Rank, item: Item) -> None:
         """Put a workload in its line."""
-        item = (rank, name)
-        if line.waiting and line.waiting[-1] > item:
-            insort(line.waiting, item)
-            place = bisect_left(line.waiting, item)
+        entry = (rank, item)
+        if line.waiting and line.waiting[-1] > entry:
+            insort(line.waiting, entry)
+            place = bisect_left(line.waiting, entry)
             self._tell(line, place + 1)
         else:
-            line.waiting.append(item)
+            line.waiting.append(entry)
             place = len(line.waiting) - 1
-        self._of[name] = line, rank
+        self._of[item] = line, rank
         if line.asleep:
             self._tell(line, place)
         elif place == 0:
@@ -93,19 +92,19 @@ class Lines:
         else:
             self._tell(line, place)
 
-    def leave(self, name: str) -> None:
+    def leave(self, item: Item) -> None:
         """Take a workload out of its line."""
-        line, rank = self._of.pop(name)
-        place = bisect_left(line.waiting, (rank, name))
+        line, rank = self._of.pop(item)
+        place = bisect_left(line.waiting, (rank, item))
         del line.waiting[place]
-        self.told.pop(name, None)
+        self.told.pop(item, None)
         if place == 0 and line.waiting and not line.asleep:
             heappush(self._ready, (line.waiting[0][0], line.number, line))
         self._tell(line, place)
         if not line.waiting and line.asleep:
             self._rouse(line)
 
-    def next_ready(self) -> tuple[Line, str] | None:
+    def next_ready(self) -> tuple[Line, Item] | None:
         """Return the line to try now and its head; it stays in line until it leaves."""
         while self._ready:
             rank, _, line = heappop(self._ready)
@@ -138,28 +137,30 @@ class Lines:
         if place < len(line.waiting) and (place or line.asleep):
             self.told[line.waiting[place][1]] = None
 
-    def reasons(self, name: str) -> tuple[Reason, ...]:
-        """Return why a workload in a line waits."""
-        line, rank = self._of[name]
-        place = bisect_left(line.waiting, (rank, name))
-        if place == 0:
-            return line.reasons
-        return (Behind(line.waiting[place - 1][1]),)
+    def head_of(self, item: Item) -> Line | None:
+        """Return the line that an item is the head of; None: it is behind another."""
+        line, rank = self._of[item]
+        return line if line.waiting[0] == (rank, item) else None
 
-    def tell(self) -> tuple[Waiting, ...]:
-        """Return the reasons that changed since the last call."""
-        if not self.told:
-            return ()
-        names = [name for name in self.told if name in self._of]
+    def before(self, item: Item) -> Behind:
+        """Return whom an item that is not the head of its line stands behind."""
+        line, rank = self._of[item]
+        place = bisect_left(line.waiting, (rank, item))
+        return Behind(line.waiting[place - 1][1][0])
+
+    def tell(self) -> list[Item]:
+        """Return those whose reasons changed since the last call."""
+        items = [item for item in self.told if item in self._of]
         self.told.clear()
-        for line, head in ((self._of[n][0], n) for n in names):
-            if line.waiting[0][1] == head:
-                line.told = head
-        return tuple(Waiting(name, self.reasons(name)) for name in names)
+        for item in items:
+            line = self.head_of(item)
+            if line is not None:
+                line.told = item
+        return items
 
-    def names(self) -> list[str]:
+    def items(self) -> list[Item]:
         """Return all who stand in a line, in order of rank."""
-        return sorted(self._of, key=lambda name: (self._of[name][1], name))
+        return sorted(self._of, key=lambda item: (self._of[item][1], item))
 
     def copy(self) -> Lines:
         """Return lines that change on their own from here."""
@@ -167,10 +168,10 @@ class Lines:
         new._next = self._next
         twin: dict[int, Line] = {}
         for key, line in self._lines.items():
-            copied = Line(line.number, line.ask, line.grows, list(line.waiting))
+            copied = Line(line.number, line.ask, list(line.waiting))
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             new._lines[key] = twin[line.number] = copied
-        new._of = {name: (twin[line.number], rank) for name, (line, rank) in self._of.items()}
+        new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
         new._ready = [(rank, number, twin[number]) for rank, number, _ in self._ready]
         new.told = dict(self.told)

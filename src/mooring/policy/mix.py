@@ -79,6 +79,9 @@ class Mix:
         """Let all counts decay up to `now`."""
         if not self.learns or now <= self._faded_at:
             return
+        if not self._weight:  # nothing to fade: the mix begins now
+            self._faded_at = now
+            return
         halvings = (now - self._faded_at) / half_life_s
         self._growth *= 2.0 ** min(halvings, 100.0)
         self._faded_at = now

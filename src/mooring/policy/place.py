@@ -8,26 +8,29 @@ every other, with backtracking, under a bound of counted steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mooring.model.columns import INT
+from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
-from mooring.policy.devices import choose_many, device_choices
+from mooring.policy.devices import choose_devices, choose_many, device_choices
 from mooring.policy.fit import ANY_FLAVOR, Fit
-from mooring.policy.room import evenly, fewest, holding, room_for
+from mooring.policy.room import COMPARED, Room, evenly, fewest, fewest_of, holding, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mooring.model.books import Books
-    from mooring.model.columns import Ints
+    from mooring.model.columns import Counts, Ints
     from mooring.model.demand import Demand
     from mooring.policy.ask import Ask
     from mooring.policy.fit import Fits
     from mooring.policy.profile import Profile
-    from mooring.policy.room import Chosen, Room
+    from mooring.policy.room import Chosen
 
 DEEPEST = 100
 """Groups of more tasks than this are not searched task by task."""
@@ -41,6 +44,9 @@ class Within:
 
     level: int = 0
     domain: int = 0
+
+
+ANYWHERE = Within()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +83,7 @@ class Placer:
         self.steps = 0
         self.avoid = ask.avoid
         if len(ask.leaves) == 1 and ask.root is ask.leaves[0]:
-            seats = self.place_leaf(ask.root, Within(), queue, service=ask.service)
+            seats = self.place_leaf(ask.root, ANYWHERE, queue, service=ask.service)
             if seats is not None or not self._needs_search(ask.root):
                 return None if seats is None else [seats]
         search = _Search(self, queue, ask.service)
@@ -99,14 +105,27 @@ class Placer:
         present: Ints | None = None,
     ) -> Seats | None:
         """Place the tasks of one leaf by the first choice, booked; None if counting says no."""
-        assert leaf.demand is not None
-        fit = self.fit(leaf.demand)
+        demand = leaf.demand
+        assert demand is not None
+        fit = self.fit(demand)
         if fit.company is None and fit.room(within.level, within.domain) < leaf.count:
             return None
+        if leaf.count == 1 and fit.is_plain and present is None:
+            rule = self.profile.rule(self.books, leaf, service=service)
+            if rule == "e-binpack":
+                return self._place_one(leaf, fit, within, queue)
         for seats in self.choices(leaf, within, service=service, present=present):
-            self.books.take(leaf.demand, seats.rows, seats.devices, queue)
+            self.books.take(demand, seats.rows, seats.devices, queue)
             return seats
         return None
+
+    def _place_one(self, leaf: Part, fit: Fit, within: Within, queue: int) -> Seats:
+        """Place a single task by E-Binpack: the short way for what comes most often."""
+        row = pick(fit, within)
+        mask = choose_devices(self.books, fit.demand, row, self.profile.devices)
+        self.books.take(fit.demand, (row,), (mask,), queue)
+        fit.favour(row)
+        return Seats(leaf, [row], [mask])
 
     # -- one leaf ---------------------------------------------------------------------------
 
@@ -119,6 +138,7 @@ class Placer:
         if not leaf.count:
             yield Seats(leaf, [], [])
             return
+        leaf = leaf.inside(max(leaf.required, within.level))
         rule = self.profile.rule(self.books, leaf, service=service)
         for wish in self.fits.wishes(demand):
             for flavor in self._flavors(leaf, present):
@@ -142,8 +162,9 @@ class Placer:
             return [int(books.flavor[int(present.argmax())])]
         if leaf.count == 1:
             return [ANY_FLAVOR]
-        slots = self.fit(demand).slots[-1]
-        room = np.bincount(books.flavor, weights=slots, minlength=len(books.flavors))
+        fit = self.fit(demand)
+        slots = fit.slots if fit.company is None else fit.anywhere
+        room = np.bincount(books.flavor, weights=slots[-1], minlength=len(books.flavors))
         found = [f for f in range(len(books.flavors)) if room[f] >= leaf.count]
         return sorted(found, key=lambda f: (-room[f], books.flavors[f]))
 
@@ -158,18 +179,25 @@ class Placer:
         """Yield places by the tightest domain that holds all, fewest or evenly inside."""
         room = room_for(fit, leaf.slices)
         count = leaf.count // leaf.slices[0][1] if leaf.slices else leaf.count
-        spread = rule == "e-spread"
-        for level, domain in self._domains(leaf, room, within, count, spread=spread):
-            if spread:
-                chosen = evenly(room, level, domain, count, present)
-            else:
-                chosen = fewest(room, level, domain, count)
-            yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
+        if rule == "e-spread":
+            for level, inside in self._levels(leaf, room, within, spread=True):
+                for domain in holding(room, level, inside, count):
+                    chosen = evenly(room, level, domain, count, present)
+                    yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
+            return
+        for level, inside in self._levels(leaf, room, within, spread=False):
+            bound = fit.fewest_possible(level, leaf.count) if not leaf.slices else ()
+            domains = holding(room, level, inside, count)
+            for chosen in fewest_of(room, level, domains, count, bound):
+                yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
 
-    def _domains(
-        self, leaf: Part, room: Room, within: Within, count: int, *, spread: bool
-    ) -> Iterator[tuple[int, int]]:
-        """Yield domains that hold `count` units: the tightest level allowed, then upwards."""
+    def _levels(
+        self, leaf: Part, room: Room, within: Within, *, spread: bool
+    ) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the levels to look for one domain at: the tightest allowed, then upwards.
+
+        With each level come its domains inside `within`: first, and one past the last.
+        """
         top = max(leaf.required, within.level)
         start = room.bottom
         if spread:
@@ -177,9 +205,7 @@ class Placer:
         elif leaf.preferred != NO_LEVEL:
             start = leaf.preferred
         for level in range(max(min(start, room.bottom), top), top - 1, -1):
-            inside = room.tree.inside(within.level, within.domain, level)
-            for domain in holding(room, level, inside, count):
-                yield level, domain
+            yield level, room.tree.inside(within.level, within.domain, level)
 
     def _open_slices(
         self, fit: Fit, slices: tuple[tuple[int, int], ...], chosen: Chosen
@@ -189,20 +215,28 @@ class Placer:
             return chosen
         (level, size), inner = slices[0], slices[1:]
         step = inner[0][1] if inner else 1
+        room = room_for(fit, inner)
         rows: list[tuple[int, int]] = []
         for domain, units in chosen:
-            below = fewest(room_for(fit, inner), level, domain, units * size // step)
+            _, below = fewest(room, level, domain, units * size // step)
             rows += self._open_slices(fit, inner, below)
         return rows
 
     def _seats(self, leaf: Part, rows: list[tuple[int, int]]) -> Seats:
-        assert leaf.demand is not None
+        """Choose devices for so many tasks on each row; rows that look alike are looked at once."""
+        demand, books = leaf.demand, self.books
+        assert demand is not None
         seats = Seats(leaf, [], [])
+        known: dict[tuple[int, int, int], list[int]] = {}
         for row, count in rows:
+            key = (books.layout_of[row], books.whole_of[row], count)
+            masks = known.get(key)
+            if masks is None:
+                masks = choose_many(books, demand, row, count, self.profile.devices)
+                if demand.kind <= DeviceKind.WHOLE:
+                    known[key] = masks
             seats.rows.extend([row] * count)
-            seats.devices.extend(
-                choose_many(self.books, leaf.demand, row, count, self.profile.devices)
-            )
+            seats.devices.extend(masks)
         return seats
 
     def _by_score(self, leaf: Part, fit: Fit, within: Within, rule: str) -> Iterator[Seats]:
@@ -238,37 +272,62 @@ class Placer:
 
     def _one_by_one(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
         """Place tasks that have terms about others: each is placed in sight of the last."""
-        demand = leaf.demand
-        assert demand is not None
-        tree = self.books.tree
-        level = max(leaf.required, within.level)
-        low, high = tree.inside(within.level, within.domain, level)
-        runs = leaf.slices[0] if leaf.slices else (level, leaf.count)
-        for domain in sorted(range(low, high), key=lambda d: (-self.books.used_of[level][d], d)):
-            mark = self.books.checkpoint()
-            seats = Seats(leaf, [], [])
-            area = tree.rows(level, domain)
-            while len(seats.rows) < leaf.count:
-                if leaf.slices and len(seats.rows) % runs[1] == 0:
-                    area = tree.rows(level, domain)
-                row = pick_social(fit, area)
-                if row < 0:
-                    break
-                if leaf.slices:  # the rest of the run stays in the domain of its first task
-                    area = tree.rows(runs[0], int(tree.domain[runs[0]][row]))
-                mask = next(device_choices(self.books, demand, row, self.profile.devices))
-                seats.rows.append(row)
-                seats.devices.append(mask)
-                self.books.take(demand, (row,), (mask,), 0)
-            self.books.rollback(mark)
-            if len(seats.rows) == leaf.count:
-                yield seats
+        room = Room(self.books.tree, fit.anywhere, self.books.used)
+        top = max(leaf.required, within.level)
+        assert fit.company is not None
+        for level, inside in self._levels(leaf, room, within, spread=False):
+            if level > top and (leaf.count == 1 or fit.company.has_wishes):
+                continue  # what it likes may be anywhere
+            tries = None if level == top else COMPARED
+            for domain in islice(holding(room, level, inside, leaf.count), tries):
+                mark = self.books.checkpoint()
+                seats = Seats(leaf, [], [])
+                found = self._in_sight(fit, Within(level, domain), leaf, seats)
+                self.books.rollback(mark)
+                if found:
+                    yield seats
+
+    def _in_sight(self, fit: Fit, within: Within, run: Part, seats: Seats) -> bool:
+        """Book the tasks of a run inside a domain, slice by slice; say whether all had a place."""
+        run = run.inside(within.level)
+        if not run.slices:
+            rows = self.books.tree.rows(within.level, within.domain)
+            return all(self._seat_in_sight(fit, rows, seats) for _ in range(run.count))
+        (level, size), inner = run.slices[0], run.slices[1:]
+        part = Part(run.name, run.demand, size, slices=inner)
+        for _ in range(run.count // size):
+            low, high = self.books.tree.inside(within.level, within.domain, level)
+            used = self.books.used_of[level]
+            order = sorted(range(low, high), key=lambda d: (-used[d], d))
+            if not any(self._try_in_sight(fit, Within(level, d), part, seats) for d in order):
+                return False
+        return True
+
+    def _try_in_sight(self, fit: Fit, within: Within, run: Part, seats: Seats) -> bool:
+        mark, before = self.books.checkpoint(), len(seats.rows)
+        if self._in_sight(fit, within, run, seats):
+            return True
+        self.books.rollback(mark)
+        del seats.rows[before:], seats.devices[before:]
+        return False
+
+    def _seat_in_sight(self, fit: Fit, rows: slice, seats: Seats) -> bool:
+        row = pick_social(fit, rows)
+        if row < 0:
+            return False
+        mask = choose_devices(self.books, fit.demand, row, self.profile.devices)
+        self.books.take(fit.demand, (row,), (mask,), 0)
+        seats.rows.append(row)
+        seats.devices.append(mask)
+        return True
 
 
 def pick(fit: Fit, within: Within) -> int:
     """Return the row for one task by E-Binpack: used nodes first, in the most used domains."""
     if not fit.room(within.level, within.domain):
         return -1
+    if not within.level and fit.favourite >= 0:
+        return fit.favourite
     tree, used = fit.books.tree, fit.books.used
     columns = fit.partly if fit.partly[within.level][within.domain] else fit.slots
     domain = within.domain
@@ -278,10 +337,21 @@ def pick(fit: Fit, within: Within) -> int:
         if high - low == 1:
             domain = low
             continue
-        key = used[level + 1][low:high] + 1
-        key *= columns[level + 1][low:high] > 0
-        domain = low + int(key.argmax())
+        domain = low + _busiest(used[level + 1][low:high], columns[level + 1][low:high])
     return domain
+
+
+def _busiest(used: Ints, slots: Counts) -> int:
+    """Return the first of the most used that have a slot."""
+    if len(used) > 32:
+        key = used + 1
+        key *= slots > 0
+        return int(key.argmax())
+    best, most = 0, -1
+    for i, (use, free) in enumerate(zip(used.tolist(), slots.tolist(), strict=True)):
+        if use > most and free:
+            best, most = i, use
+    return best
 
 
 def pick_social(fit: Fit, area: slice) -> int:
@@ -306,12 +376,15 @@ class _Search:
         self.service = service
         self.seats: list[Seats] = []
         self.failed: set[tuple[object, ...]] = set()
+        self.numbers: list[int] = []
+        """The demands in it: who is where matters to terms about other tasks."""
 
     def run(self, root: Part) -> list[Seats] | None:
         mark = self.books.checkpoint()
-        if self._solve([(root, Within())]):
-            order = {id(leaf): i for i, leaf in enumerate(root.leaves())}
-            return _merge(sorted(self.seats, key=lambda seats: order[id(seats.part)]))
+        self.numbers = sorted({leaf.demand.index for leaf in root.leaves() if leaf.demand})
+        if self._solve([(root, ANYWHERE)]):
+            order = {leaf.name: i for i, leaf in enumerate(root.leaves())}
+            return _merge(sorted(self.seats, key=lambda seats: order[seats.part.name]))
         self.books.rollback(mark)
         return None
 
@@ -333,7 +406,8 @@ class _Search:
         if books.count > MEMO_UP_TO:
             return None
         rows = books.open.tobytes() + books.share.tobytes() + books.mig_used.tobytes()
-        return (*((id(part), within) for part, within in todo), rows)
+        who = b"".join(books.tally[number].tobytes() for number in self.numbers)
+        return (*((id(part), within) for part, within in todo), rows, who)
 
     def _step(self) -> None:
         self.placer.steps += 1
@@ -407,6 +481,7 @@ class _Search:
             raise CutShortError
         tree = self.books.tree
         level = max(leaf.required, within.level)
+        leaf = leaf.inside(level)
         low, high = tree.inside(within.level, within.domain, level)
         for domain in range(low, high):
             if self._runs(leaf, Within(level, domain), leaf.count, flavor, rest):
@@ -467,9 +542,9 @@ class _Search:
         for row in (np.flatnonzero(slots[rows] > 0) + rows.start).tolist():
             for mask in list(device_choices(self.books, demand, row, self.placer.profile.devices)):
                 self._step()
-                area = slice(row, rows.stop)
-                seats = Seats(leaf, [row], [mask])
-                if self._with(seats, lambda a=area: self._tasks(leaf, a, left - 1, flavor, then)):
+                here = slice(row, rows.stop)
+                more = partial(self._tasks, leaf, here, left - 1, flavor, then)
+                if self._with(Seats(leaf, [row], [mask]), more):
                     return True
         return False
 

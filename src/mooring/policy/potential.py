@@ -5,7 +5,7 @@ free thousandths R_i of each device, R = Σ R_i, and j the GPU model:
 
     Φ = 2 · Σ_i W(R_i)                                             packing of shares
       + 0.2 · [ B·R + (1 − B) · Σ_i L_j(R_i) ]                     room that few types can use
-      + 1000 · ln(1 + e^((R − C/κ)/1000) + e^((R − M/κ_m)/1000))   GPU that nothing else can serve
+      + 1000 · ln(1 + e^((R − C/κ)/1000) + e^((R − M/κ_m)/1000))   GPU without CPU or memory
 
 A score is how much a task lowers Φ, less two prices: of its thousandths on scarce GPU models, and
 of an untouched node of the biggest size when such nodes become scarce. W, B, L and the κ are
@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.model.cluster import WHOLE
-from mooring.model.columns import INT
-from mooring.model.resources import CPU, CPU_ROW, MEMORY, MEMORY_ROW, PODS_ROW, amount_of
-from mooring.model.columns import Bools, Floats, Ints
+from mooring.model.columns import INT, Bools, Floats, Ints
 from mooring.model.memory import TaskType
+from mooring.model.resources import CPU, CPU_ROW, MEMORY, MEMORY_ROW, PODS_ROW, amount_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mooring.model.books import Books
     from mooring.model.workload import Shape
@@ -48,12 +47,23 @@ _GRID = 10
 _SIZES = WHOLE + 1
 _BOTH = slice(CPU_ROW, MEMORY_ROW + 1)
 _KNOWN_ASKS = 4096
+_ROWS = 1024
+_STEEPEST = 700.0
+"""Where nothing fits the exponent may grow beyond what has a finite power."""
+_NEVER = -1e12
 
 
 def best_devices(keys: Floats, count: int) -> int:
     """Return the `count` devices with the highest keys, of equals the lowest, as a bit mask."""
     order = np.argsort(-keys, kind="stable")[:count]
     return sum(1 << device for device in order.tolist())
+
+
+def in_blocks(raw: Callable[[Ints], Floats], rows: Ints, size: int) -> Floats:
+    """Return `raw` of all rows, reckoned in blocks that stay in the cache."""
+    if len(rows) <= size:
+        return raw(rows)
+    return np.concatenate([raw(rows[at : at + size]) for at in range(0, len(rows), size)])
 
 
 # ── packing of shares ────────────────────────────────────────────────────────────────────────────
@@ -148,7 +158,7 @@ class _Tail:
 
     def of(self, flavor: Ints, free: Ints) -> Floats:
         """Return the probability for every (model, free amount)."""
-        place = np.searchsorted(self.steps, free, "right")
+        place = self.steps.searchsorted(free, "right")
         place += flavor * (len(self.steps) + 1)
         return self.above.take(place)
 
@@ -213,9 +223,6 @@ def _tables(mix: Mix, books: Books, values: Floats) -> _Tables:
     demand = float(weight @ size)
     admitted = np.array([_admitted(kind, books.flavors) for kind in wanting]).T * weight
     half = int(books.devices.max(initial=0)) / 2
-    shares = gap_values(
-        (k.milli, k.gpus * n) for k, n in zip(wanting, weight.tolist(), strict=True)
-    )
     return _Tables(
         per_amount=_inverse(HEADROOM * (asked @ weight) / demand),
         loss=PACKING * (np.arange(_SIZES) - WHOLE * values),
@@ -275,14 +282,17 @@ class _PriceList:
         self.model = model
         self.node = node
         self._opened = opened
+        self._is_free = not model.any() and not node.any()
         self._flat: dict[int, Floats] = {}
 
     def equals(self, other: _PriceList) -> bool:
         """Return whether both charge the same."""
         return np.array_equal(self.model, other.model) and np.array_equal(self.node, other.node)
 
-    def of(self, books: Books, size: int) -> Floats:
+    def of(self, books: Books, size: int) -> Floats | None:
         """Return the price of `size` thousandths on every row; a touched row costs no opening."""
+        if self._is_free:
+            return None
         flat = self._flat.get(size)
         if flat is None:
             flat = self._flat[size] = _rounded(size * self.model).take(books.flavor)
@@ -310,7 +320,7 @@ class _Market:
     def prices(self, books: Books) -> _PriceList:
         """Return the prices for the room that is free now."""
         shares = np.maximum(books.share, 0).sum(axis=0).astype(np.float64)
-        free = np.bincount(books.flavor, shares, len(books.flavors))
+        free: Floats = np.bincount(books.flavor, shares, len(books.flavors)).astype(np.float64)
         model, node = self._by_model(free), self._by_node(books, float(free.sum()))
         return _PriceList(model, node, self._untouched)
 
@@ -360,7 +370,7 @@ class _Ask:
     """Thousandths in all."""
     shares: bool
     drop: Floats
-    """How much 2 · W falls on a device with so many free thousandths; −∞: they are too few."""
+    """How much 2 · W falls on a device with so many free thousandths."""
     widen: Floats
     """How much L falls, by model and thousandths, flat."""
 
@@ -398,7 +408,7 @@ class _Basis:
         """Return by how much 2 · W and L fall on a device that gives `milli`."""
         if milli not in self._gains:
             loss, narrow = self.tables.loss, self.tables.narrow.reshape(-1, _SIZES)
-            drop = np.full(_SIZES, -np.inf)
+            drop = np.full(_SIZES, _NEVER)
             drop[milli:] = loss[milli:] - loss[: _SIZES - milli]
             widen = np.zeros_like(narrow)
             widen[:, milli:] = narrow[:, milli:] - narrow[:, : _SIZES - milli]
@@ -425,11 +435,11 @@ class Potential:
         self._values: tuple[int, Floats] | None = None
         self._scored = 0
 
-    def copy(self, mix: Mix | None = None) -> Potential:
+    def copy(self, mix: Mix) -> Potential:
         """Return a score that goes its own way from here, with the mix of the fork."""
-        twin = Potential(mix or self._mix)
-        twin.__dict__.update(self.__dict__)  # all parts are values, or remember what never changes
-        twin._mix = mix or self._mix
+        twin = Potential(mix)
+        twin.__dict__.update(self.__dict__)  # its parts are replaced, never changed
+        twin._mix = mix
         return twin
 
     def before(self, books: Books, shape: Shape) -> None:
@@ -464,6 +474,9 @@ class Potential:
 
     def raw(self, books: Books, shape: Shape, rows: Ints) -> Floats:
         """Return how much one more task lowers the potential of these rows."""
+        return in_blocks(lambda part: self._raw(books, shape, part), rows, _ROWS)
+
+    def _raw(self, books: Books, shape: Shape, rows: Ints) -> Floats:
         basis, tables = self._basis, self._basis.tables
         ask = basis.ask(shape)
         flavor = books.flavor.take(rows)
@@ -477,9 +490,7 @@ class Potential:
         shorter = tables.short(flavor, left)
 
         exponent = total / SOFTNESS - free * tables.per_amount
-        unserved = np.log1p(np.exp(exponent).sum(axis=0))
-        unserved -= np.log1p(np.exp(exponent + ask.shift).sum(axis=0))
-        score = SOFTNESS * unserved
+        score = SOFTNESS * (_soft(exponent) - _soft(exponent + ask.shift))
         score += ROOM * (short * (total - usable) - shorter * (total - ask.size - usable))
         if ask.shares:
             score += _best(basis.gain(ask, share, place, shorter), ask.gpus)
@@ -504,10 +515,19 @@ class Potential:
         return best_devices(_rounded(gain[:, 0]), ask.gpus)
 
 
+def _soft(exponent: Floats) -> Floats:
+    """Return ln(1 + e^x + e^y) of every column (x, y)."""
+    powers: Floats = np.exp(np.minimum(exponent, _STEEPEST))
+    soft: Floats = np.log1p(powers[0] + powers[1])
+    return soft
+
+
 def _best(gain: Floats, count: int) -> Floats:
     """Return the sum of the `count` largest gains of every column."""
-    best: Floats = gain if count == 1 else np.sort(gain, axis=0)[-count:]
-    return np.max(best, axis=0) if count == 1 else np.sum(best, axis=0)
+    if count > 1:
+        gain = np.sum(np.sort(gain, axis=0)[-count:], axis=0, keepdims=True)
+    best: Floats = gain.max(axis=0, initial=_NEVER)
+    return best
 
 
 def _rounded(score: Floats) -> Floats:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mooring.model.demand import DeviceKind
 from mooring.policy.ask import is_below_node
 from mooring.policy.board import Board
+from mooring.policy.devices import RULES
 from mooring.policy.score import SCORES
 
 if TYPE_CHECKING:
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 
 BY_DOMAIN = ("e-binpack", "e-spread")
 """Rules that choose domains by counting; all others are scores of nodes."""
+
+
+def unknown_names(policy: Policy) -> list[str]:
+    """Return what is wrong with the names in a policy; nothing: empty."""
+    rules = (*BY_DOMAIN, *SCORES)
+    wrong = [
+        f"policy.{field}: there is no rule {name!r}; there are {', '.join(rules)}"
+        for field in ("small", "gang", "service")
+        if (name := getattr(policy, field)) not in rules
+    ]
+    if policy.devices not in RULES:
+        known = ", ".join(RULES)
+        wrong.append(f"policy.devices: there is no rule {policy.devices!r}; there are {known}")
+    return wrong
 
 
 class Profile:

@@ -11,8 +11,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from mooring.model.topology import Tree
+
 from mooring.model.columns import Counts, Ints
+from mooring.model.topology import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 ALTERNATIVES = 64
 """How many sets of domains are compared where the first choice may not be the best."""
+
+COMPARED = 16
+"""How many domains that hold a gang are compared by how many domains it needs inside."""
 
 Chosen = list[tuple[int, int]]
 """(domain of the lowest level, units in it)."""
@@ -40,10 +44,13 @@ class Room:
         return len(self.units) - 1
 
 
-def room_for(fit: Fit, slices: tuple[tuple[int, int], ...]) -> Room:
-    """Return the room for tasks, or for whole slices: runs inside runs, counted from inside out."""
+def room_for(fit: Fit, slices: tuple[tuple[int, int], ...], *, empty: bool = False) -> Room:
+    """Return the room for tasks, or for whole slices, now or if nothing ran.
+
+    Slices are runs inside runs, counted from the innermost outwards.
+    """
     tree = fit.books.tree
-    units = fit.slots
+    units = fit.most if empty else fit.slots
     inner = 1
     for level, size in reversed(slices):
         here = tree.fold(units[-1], len(units) - 1, level) // (size // inner)
@@ -69,14 +76,35 @@ def holding(room: Room, level: int, inside: tuple[int, int], count: int) -> Iter
         yield low + int(fitting[0])
 
 
-def fewest(room: Room, level: int, domain: int, count: int) -> Chosen:
+def fewest(room: Room, level: int, domain: int, count: int) -> tuple[tuple[int, ...], Chosen]:
     """Spread `count` units, which fit, over as few domains as possible at each level below.
 
     Upper levels count first. Exact as long as no more than `ALTERNATIVES` sets must be compared.
+    Returned are the number of domains at each level below, and the choice.
     """
     search = _Fewest(room, count)
-    _, chosen = search.below(level, (domain,))
-    return _fill(room.units[room.bottom], chosen, count)
+    numbers, chosen = search.below(level, (domain,))
+    return numbers, _fill(room.units[room.bottom], chosen, count)
+
+
+def fewest_of(
+    room: Room, level: int, domains: Iterator[int], count: int, bound: tuple[int, ...]
+) -> Iterator[Chosen]:
+    """Yield a choice for each domain: first those that need the fewest domains at levels below.
+
+    `bound` is the least that any could need: the first domain that reaches it is not compared.
+    """
+    found: list[tuple[tuple[int, ...], Chosen]] = []
+    for domain in domains:
+        numbers, chosen = fewest(room, level, domain, count)
+        if numbers == bound:
+            yield chosen
+            continue
+        found.append((numbers, chosen))
+        if len(found) == COMPARED:
+            break
+    yield from (chosen for _, chosen in sorted(found, key=lambda pair: pair[0]))
+    yield from (fewest(room, level, domain, count)[1] for domain in domains)
 
 
 class _Fewest:
@@ -141,9 +169,10 @@ class _Fewest:
 
 def _fill(units: Counts, chosen: Iterable[int], count: int) -> Chosen:
     """Fill all domains but the last, in the order chosen; then sort them by place."""
+    chosen = list(chosen)
     filled = []
-    for domain in chosen:
-        here = min(count, int(units[domain]))
+    for domain, most in zip(chosen, units[chosen].tolist(), strict=True):
+        here = min(count, most)
         filled.append((domain, here))
         count -= here
     return sorted(pair for pair in filled if pair[1])

@@ -1,7 +1,8 @@
 """Scores: how good it is to put one more task of a shape on a node.
 
 The highest wins, ties go to the lowest row. A new one is a function of (books, shape, rows), or a
-class that keeps tables, and one line in `SCORES`. Whether a task fits is not asked here.
+class that keeps tables, and one line in `SCORES`. Whether a task fits is not asked here. Devices
+are counted in thousandths: shapes that ask for them by memory or by MIG profile are not scored.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 
 from mooring.model.cluster import WHOLE
 from mooring.model.resources import CPU, CPU_ROW, amount_of
-from mooring.policy.potential import Potential, best_devices
+from mooring.policy.potential import Potential, best_devices, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mooring.model.books import Books
     from numpy.typing import NDArray
 
+    from mooring.model.books import Books
     from mooring.model.columns import Floats, Ints
     from mooring.model.workload import Shape
     from mooring.policy.mix import Mix
@@ -34,10 +35,13 @@ class Score(Protocol):
     changes. The price of a row holds until the row or `price_version` changes.
     """
 
-    version: int
-    """When it changes, every raw value is stale."""
-    price_version: int
-    """When it changes, every price is stale."""
+    @property
+    def version(self) -> int:
+        """Return a number that changes when every raw value is stale."""
+
+    @property
+    def price_version(self) -> int:
+        """Return a number that changes when every price is stale."""
 
     def before(self, books: Books, shape: Shape) -> None:
         """Make ready to score a task; called once for each."""
@@ -51,7 +55,7 @@ class Score(Protocol):
     def devices(self, books: Books, shape: Shape, row: int) -> int:
         """Return the devices that the task takes on a row where it fits, as a bit mask."""
 
-    def copy(self, mix: Mix | None = None) -> Self:
+    def copy(self, mix: Mix) -> Self:
         """Return a score that goes its own way from here, with the mix of the fork."""
 
 
@@ -85,7 +89,7 @@ class Plain:
         """Return the tightest devices."""
         return tightest(books, shape, row)
 
-    def copy(self, mix: Mix | None = None) -> Plain:
+    def copy(self, mix: Mix) -> Plain:
         """Return a score that goes its own way from here."""
         twin = Plain(self._function)
         twin.version, twin._epoch = self.version, self._epoch
@@ -95,15 +99,24 @@ class Plain:
 def tightest(books: Books, shape: Shape, row: int) -> int:
     """Return the devices with the least free thousandths that do, the lowest index of equals."""
     gpus, milli = _asked(shape)
-    share = books.share[:, row]
-    return best_devices(np.where(share >= milli, -share.astype(np.float64), -np.inf), gpus)
+    share = books.share[:, row].astype(np.float64)
+    return best_devices(np.where(share >= milli, -share, -np.inf), gpus)
 
 
 def _asked(shape: Shape) -> tuple[int, int]:
     """Return how many devices a shape asks for, and how many thousandths of each."""
-    if shape.mig or not shape.gpus:
-        return 0, 0
-    return shape.gpus, shape.milli
+    return (shape.gpus, shape.milli) if shape.gpus else (0, 0)
+
+
+def _shares(books: Books, rows: Ints) -> Shares:
+    """Return the open thousandths of every device of these rows; debts count as nothing."""
+    return np.maximum(books.share.take(rows, axis=1), 0)
+
+
+def _free(books: Books, rows: Ints) -> Ints:
+    """Return the open thousandths of these rows."""
+    free: Ints = _shares(books, rows).sum(axis=0)
+    return free
 
 
 def _biggest(books: Books) -> tuple[int, int]:
@@ -122,8 +135,9 @@ def best_fit(books: Books, shape: Shape, rows: Ints) -> Floats:
     gpus, milli = _asked(shape)
     most_cpu, most_milli = _biggest(books)
     cpu = books.open[CPU_ROW].take(rows) - amount_of(shape.amounts, CPU)
-    left = books.share.take(rows, axis=1).sum(axis=0) - gpus * milli
-    return np.trunc(100.0 * (1.0 - 0.5 * cpu / most_cpu - 0.5 * left / most_milli))
+    left = _free(books, rows) - gpus * milli
+    score: Floats = np.trunc(100.0 * (1.0 - 0.5 * cpu / most_cpu - 0.5 * left / most_milli))
+    return score
 
 
 def dot_prod(books: Books, shape: Shape, rows: Ints) -> Floats:
@@ -131,8 +145,9 @@ def dot_prod(books: Books, shape: Shape, rows: Ints) -> Floats:
     gpus, milli = _asked(shape)
     most_cpu, most_milli = _biggest(books)
     cpu = books.open[CPU_ROW].take(rows) / most_cpu * (amount_of(shape.amounts, CPU) / most_cpu)
-    free = books.share.take(rows, axis=1).sum(axis=0) / most_milli
-    return np.trunc(100.0 * (1.0 - (cpu + free * (gpus * milli / most_milli)) / 2.0))
+    free = _free(books, rows) / most_milli
+    score: Floats = np.trunc(100.0 * (1.0 - (cpu + free * (gpus * milli / most_milli)) / 2.0))
+    return score
 
 
 def gpu_packing(books: Books, shape: Shape, rows: Ints) -> Floats:
@@ -140,7 +155,7 @@ def gpu_packing(books: Books, shape: Shape, rows: Ints) -> Floats:
     gpus, milli = _asked(shape)
     if not gpus:
         return np.zeros(len(rows))
-    share = books.share.take(rows, axis=1).astype(np.int64)
+    share = _shares(books, rows).astype(np.int64)
     count = books.devices.take(rows)
     chosen = np.sort(np.where(share >= milli, share, 2 * WHOLE), axis=0)[:gpus]
     whole = (chosen == WHOLE).sum(axis=0)
@@ -159,9 +174,10 @@ def gpu_clustering(books: Books, shape: Shape, rows: Ints) -> Floats:
     tag = gpus if milli == WHOLE else 0
     same = books.counter(f"gpu-tag/{tag}", lambda other: _tag(other) == tag).take(rows)
     every = books.counter("gpu-tag", lambda other: _tag(other) >= 0).take(rows)
-    base = 25 * (most - books.share.take(rows, axis=1).sum(axis=0)) // most
+    base = 25 * (most - _free(books, rows)) // most
     kind = np.where(same > 0, np.where(same == every, 75, 50), np.where(every > 0, 0, 25))
-    return (base + kind).astype(np.float64)
+    score: Floats = (base + kind).astype(np.float64)
+    return score
 
 
 def _tag(shape: Shape) -> int:
@@ -174,11 +190,11 @@ def _tag(shape: Shape) -> int:
 
 def binpack(books: Books, shape: Shape, rows: Ints) -> Floats:
     """Score by the part of the devices that is used, or of the CPU for a task without devices."""
+    free, most = books.open[CPU_ROW].take(rows), books.capacity[CPU_ROW].take(rows)
     if shape.gpus:
-        most = np.maximum(books.devices.take(rows) * WHOLE, 1)
-        return 1.0 - books.share.take(rows, axis=1).sum(axis=0) / most
-    most = np.maximum(books.capacity[CPU_ROW].take(rows), 1)
-    return 1.0 - books.open[CPU_ROW].take(rows) / most
+        free, most = _free(books, rows), books.devices.take(rows) * WHOLE
+    score: Floats = 1.0 - free / np.maximum(most, 1)
+    return score
 
 
 def spread(books: Books, shape: Shape, rows: Ints) -> Floats:
@@ -188,9 +204,10 @@ def spread(books: Books, shape: Shape, rows: Ints) -> Floats:
 
 # ── fragmentation gradient descent ───────────────────────────────────────────────────────────────
 
-_TYPICAL = 0.95
-"""Part of all tasks that the typical types cover."""
-_CHUNK = 2048
+_TYPICAL = 95.0
+"""Percent of all tasks that the typical types cover."""
+_ROWS = 256
+"""Rows that are scored together: few enough for the cache."""
 _ADMITTED, _ONLY_CPU, _NOT_ADMITTED = range(3)
 _LACKS_BOTH, _LACKS_GPU, _LACKS_CPU, _CPU_FITS, _CPU_LACKS, _OTHER_MODEL = range(6)
 _CLASS = np.array(
@@ -204,7 +221,7 @@ _CLASS = np.array(
 
 
 class _Typical:
-    """The types that make up 95 % of a mix, memory left aside, and how fragmented a node is to them.
+    """The types that make up 95 % of a mix, memory left aside: to them a node is fragmented.
 
     For a type that can run on a node the slivers too small for it are fragments; for any other
     type all that is free. Order and rounding are part of the definition (`benchmarks.md` § 2.4).
@@ -226,13 +243,6 @@ class _Typical:
 
     def fragments(self, cpu: Ints, share: Shares, flavor: Ints) -> Floats:
         """Return the fragmented thousandths of node states: free CPU, free shares, model."""
-        parts = [slice(at, at + _CHUNK) for at in range(0, len(cpu), _CHUNK)]
-        if len(parts) == 1:
-            return self._fragments(cpu, share, flavor)
-        found = [self._fragments(cpu[part], share[:, part], flavor[part]) for part in parts]
-        return np.concatenate([np.zeros(0), *found])
-
-    def _fragments(self, cpu: Ints, share: Shares, flavor: Ints) -> Floats:
         states = len(cpu)
         small = share < self._sizes
         slivers = (share * small).sum(axis=1, dtype=np.int32).take(self._size, axis=0)
@@ -243,8 +253,8 @@ class _Typical:
         found = np.where(code == 3, slivers, share.sum(axis=0)) * self._part
         place = _CLASS.take(code) * states + np.arange(states)
         sums = np.bincount(place.ravel(), found.ravel(), 6 * states).reshape(6, states)
-        both, gpu, lacks, fits, only, other = sums
-        return both + gpu + lacks + fits + only + other  # type: ignore[no-any-return]
+        total: Floats = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5]
+        return total
 
 
 _Key = tuple[int, int, int, tuple[str, ...]]
@@ -258,7 +268,7 @@ def _typical(mix: Mix) -> list[tuple[_Key, float]]:
         key = (amount_of(kind.amounts, CPU), kind.milli, kind.gpus, kind.gpu_models)
         counts[key] = counts.get(key, 0.0) + count
     ordered = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
-    wanted = _TYPICAL * sum(counts.values())
+    wanted = _TYPICAL * sum(counts.values()) / 100.0
     taken, covered = 0, 0.0
     while taken < len(ordered) and covered < wanted:
         covered += ordered[taken][1]
@@ -287,9 +297,9 @@ class Fgd:
         self._seen: tuple[int, int, bool] | None = None
         self._typical: _Typical | None = None
 
-    def copy(self, mix: Mix | None = None) -> Fgd:
+    def copy(self, mix: Mix) -> Fgd:
         """Return a score that goes its own way from here, with the mix of the fork."""
-        twin = Fgd(mix or self._mix)
+        twin = Fgd(mix)
         twin.version, twin._seen, twin._typical = self.version, self._seen, self._typical
         return twin
 
@@ -309,38 +319,48 @@ class Fgd:
         """Return the score of the best device of every row, 50 while the mix is unknown."""
         if self._typical is None:
             return np.full(len(rows), 50.0)
+        gpus, milli = _asked(shape)
+        fits = (_shares(books, rows) >= milli).sum(axis=0) >= gpus
+        fits &= books.open[CPU_ROW].take(rows) >= amount_of(shape.amounts, CPU)
+        score = np.zeros(len(rows))
+        score[fits] = in_blocks(lambda part: self._graded(books, shape, part), rows[fits], _ROWS)
+        return score
+
+    def _graded(self, books: Books, shape: Shape, rows: Ints) -> Floats:
+        """Return the score of rows where the shape fits."""
         if _is_share(shape):
-            return self._by_device(books, shape, rows).max(axis=0)  # type: ignore[no-any-return]
-        gpus, _ = _asked(shape)
-        share = books.share.take(rows, axis=1)
+            best: Floats = self._by_device(books, shape, rows).max(axis=0, initial=0.0)
+            return best
+        share = _shares(books, rows)
         taken = share == WHOLE
-        taken &= taken.cumsum(axis=0) <= gpus
-        states = np.concatenate([share, np.where(taken, 0, share)], axis=1)
-        cpu = books.open[CPU_ROW].take(rows)
-        cpus = np.concatenate([cpu, cpu - amount_of(shape.amounts, CPU)])
-        flavor = np.tile(books.flavor.take(rows), 2)
-        before, after = self._typical.fragments(cpus, states, flavor).reshape(2, -1)
-        return _graded(before - after)
+        taken &= taken.cumsum(axis=0) <= shape.gpus
+        owner = np.arange(len(rows))
+        return self._gain(books, shape, rows, (owner, np.where(taken, 0, share)))
 
     def _by_device(self, books: Books, shape: Shape, rows: Ints) -> Floats:
         """Return the score of every device and row; −1: cannot, or no other than the one before."""
-        assert self._typical is not None
-        share = books.share.take(rows, axis=1)
+        share = _shares(books, rows)
         can = share >= shape.milli
         can[1:] &= share[1:] != share[:-1]
         device, owner = can.nonzero()
         after = share.take(owner, axis=1)
         after[device, np.arange(len(owner))] -= shape.milli
+        scores = np.full(share.shape, -1.0)
+        scores[device, owner] = self._gain(books, shape, rows, (owner, after))
+        return scores
+
+    def _gain(self, books: Books, shape: Shape, rows: Ints, after: tuple[Ints, Shares]) -> Floats:
+        """Return the score of successor states: whose row each is, and its shares."""
+        assert self._typical is not None
+        owner, shares = after
         cpu, flavor = books.open[CPU_ROW].take(rows), books.flavor.take(rows)
         fragments = self._typical.fragments(
             np.concatenate([cpu, cpu.take(owner) - amount_of(shape.amounts, CPU)]),
-            np.concatenate([share, after], axis=1),
+            np.concatenate([_shares(books, rows), shares], axis=1),
             np.concatenate([flavor, flavor.take(owner)]),
         )
-        scores = np.full(share.shape, -1.0)
-        count = len(rows)
-        scores[device, owner] = _graded(fragments[:count].take(owner) - fragments[count:])
-        return scores
+        gain = fragments[: len(rows)].take(owner) - fragments[len(rows) :]
+        return np.trunc(100.0 / (1.0 + np.exp(-gain / 1000.0)))
 
     def devices(self, books: Books, shape: Shape, row: int) -> int:
         """Return the best device for a share, the lowest free ones for whole devices."""
@@ -351,11 +371,6 @@ class Fgd:
 
 def _is_share(shape: Shape) -> bool:
     return 0 < _asked(shape)[1] < WHOLE
-
-
-def _graded(gain: Floats) -> Floats:
-    """Return a gain in thousandths as a whole number 0 … 100."""
-    return np.trunc(100.0 / (1.0 + np.exp(-gain / 1000.0)))
 
 
 # ── composition and names ────────────────────────────────────────────────────────────────────────
@@ -402,7 +417,7 @@ class Weighted:
         """Return the choice of the first part."""
         return self._parts[0][1].devices(books, shape, row)
 
-    def copy(self, mix: Mix | None = None) -> Weighted:
+    def copy(self, mix: Mix) -> Weighted:
         """Return a score that goes its own way from here."""
         return Weighted(tuple((weight, score.copy(mix)) for weight, score in self._parts))
 
@@ -427,3 +442,4 @@ SCORES: dict[str, Callable[[Mix], Score]] = {
     "binpack": _plain(binpack),
     "spread": _plain(spread),
 }
+"""Scores by name, to be made with the mix that they learn from."""

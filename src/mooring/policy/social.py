@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from mooring.model.demand import Demand
-from mooring.model.columns import Bools
+
 from mooring.model.books import Books
+from mooring.model.columns import Bools
+from mooring.model.demand import Demand
 
 if TYPE_CHECKING:
     from mooring.model.cluster import Labels
@@ -56,8 +57,16 @@ class Company:
             met &= self._at(level, self.books.tally[rival.index]) == 0
         for spread in shape.spread:
             if spread.required:
-                met &= self._excess(spread.level, spread.labels) < spread.skew
+                itself = has_labels(shape, spread.labels)
+                met &= self._excess(spread.level, spread.labels) + itself <= spread.skew
         return met
+
+    @property
+    def has_wishes(self) -> bool:
+        """Return whether it has terms that are only wishes."""
+        shape = self.demand.shape
+        wishes = any(term.weight for term in (*shape.near, *shape.apart))
+        return wishes or any(not spread.required for spread in shape.spread)
 
     def liking(self) -> Floats:
         """Return how well each node meets the terms that are only wishes."""
@@ -91,7 +100,8 @@ class Company:
         at = self._at(level, self._matching(labels))
         if not self.allowed.any():
             return at
-        return at - at[self.allowed].min()
+        above: Counts = at - at[self.allowed].min()
+        return above
 
 
 def has_labels(shape: Shape, labels: Labels) -> bool:

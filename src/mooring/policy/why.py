@@ -11,77 +11,77 @@ from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether
 from mooring.model.resources import GPU
 from mooring.policy.constraints import exclusions
 from mooring.policy.fit import ANY_FLAVOR
-from mooring.policy.place import Within
+from mooring.policy.place import ANYWHERE
 from mooring.policy.room import room_for
 
 if TYPE_CHECKING:
     from mooring.model.columns import Bools
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask, Part
-    from mooring.policy.fit import Fit
-    from mooring.policy.place import Placer
+    from mooring.policy.place import Placer, Within
 
 
-def why(placer: Placer, ask: Ask) -> tuple[Reason, ...]:
-    """Return the reasons of an ask that was just refused."""
-    reasons: list[Reason] = list(ask.problems)
-    if reasons:
-        return tuple(reasons)
+def why(placer: Placer, ask: Ask, within: Within = ANYWHERE) -> tuple[Reason, ...]:
+    """Return the reasons of an ask that cannot be placed inside a domain."""
+    if ask.problems:
+        return ask.problems
     placer.avoid = ask.avoid
+    reasons: list[Reason] = []
     for leaf in ask.leaves:
-        reasons += _leaf(placer, leaf)
+        reasons += _leaf(placer, leaf, within)
     if not reasons:
         reasons = [NotTogether(tuple(leaf.name for leaf in ask.leaves))]
     return tuple(reasons)
 
 
-def _leaf(placer: Placer, leaf: Part) -> list[Reason]:
-    demand = leaf.demand
-    assert demand is not None
-    fit = placer.fit(demand)
-    best = _best(placer, leaf)
+def _leaf(placer: Placer, leaf: Part, within: Within) -> list[Reason]:
+    level = max(leaf.required, within.level)
+    leaf = leaf.inside(level)
+    best = _best(placer, leaf, within)
     if best >= leaf.count:
         return []
-    tree = placer.books.tree
-    level = tree.topology.names[max(leaf.required, 0)]
     most = _most(placer, leaf)
-    reason: Reason = NoRoom(leaf.name, level, leaf.count, best)
+    name = placer.books.tree.topology.names[level]
+    reason: Reason = NoRoom(leaf.name, name, leaf.count, best)
     if most < leaf.count:
-        reason = Impossible(leaf.name, level, leaf.count, most)
-    return [reason, *_excluded(placer, leaf, fit)]
+        reason = Impossible(leaf.name, name, leaf.count, most)
+    return [reason, *_excluded(placer, leaf)]
 
 
-def _best(placer: Placer, leaf: Part) -> int:
+def _best(placer: Placer, leaf: Part, within: Within) -> int:
     """Return the most tasks of a leaf that one domain takes now."""
     assert leaf.demand is not None
     if placer.fit(leaf.demand).company is not None:
-        return _placed_one_by_one(placer, leaf)
+        return _placed_one_by_one(placer, leaf, within)
+    level = max(leaf.required, within.level)
+    low, high = placer.books.tree.inside(within.level, within.domain, level)
     best = 0
     for flavor in _flavors(placer, leaf):
         room = room_for(placer.fit(leaf.demand, flavor), leaf.slices)
-        units = int(room.units[max(leaf.required, 0)].max(initial=0))
+        units = int(room.units[level][low:high].max(initial=0))
         best = max(best, units * (leaf.slices[0][1] if leaf.slices else 1))
     return best
 
 
-def _placed_one_by_one(placer: Placer, leaf: Part) -> int:
+def _placed_one_by_one(placer: Placer, leaf: Part, within: Within) -> int:
     """Return how many tasks with terms about each other could be placed."""
-    low, high = 0, leaf.count
+    unit = leaf.slices[0][1] if leaf.slices else 1
+    low, high = 0, leaf.count // unit
     while low < high:
         middle = (low + high + 1) // 2
-        found = next(placer.choices(leaf.of(middle), Within()), None)
+        found = next(placer.choices(leaf.of(middle * unit), within), None)
         low, high = (middle, high) if found else (low, middle - 1)
-    return low
+    return low * unit
 
 
 def _most(placer: Placer, leaf: Part) -> int:
     """Return the most tasks of a leaf that one domain would take if nothing ran."""
     assert leaf.demand is not None
-    level = max(leaf.required, 0)
-    return max(
-        int(placer.fit(leaf.demand, flavor).most[level].max(initial=0))
-        for flavor in _flavors(placer, leaf)
-    )
+    most = 0
+    for flavor in _flavors(placer, leaf):
+        room = room_for(placer.fit(leaf.demand, flavor), leaf.slices, empty=True)
+        most = max(most, int(room.units[max(leaf.required, 0)].max(initial=0)))
+    return most * (leaf.slices[0][1] if leaf.slices else 1)
 
 
 def _flavors(placer: Placer, leaf: Part) -> list[int]:
@@ -91,10 +91,11 @@ def _flavors(placer: Placer, leaf: Part) -> list[int]:
     return list(range(len(placer.books.flavors)))
 
 
-def _excluded(placer: Placer, leaf: Part, fit: Fit) -> list[Reason]:
+def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
     """Count the nodes that take no task, by the first thing in the way."""
     demand, books = leaf.demand, placer.books
     assert demand is not None
+    fit = placer.fit(demand)
     left: Bools = books.present & (fit.slots[-1] == 0)
     counts: dict[str, int] = {}
 

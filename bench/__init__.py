@@ -1,0 +1,1 @@
+"""Benchmarks: how fast the product is. `make bench` prints a table and writes build/bench.json."""

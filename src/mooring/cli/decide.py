@@ -1,0 +1,190 @@
+"""`mooring decide`: what is to be done at the moment of a scenario, and why the rest waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from mooring.cli.fold import fold_names, fold_numbers
+from mooring.cli.show import Terminal, print_json, table
+from mooring.cli.words import cause_in_words, counted, sentence
+from mooring.model.books import bits
+from mooring.model.codec import encode
+from mooring.model.demand import DeviceKind, device_kind
+from mooring.model.plan import Behind, Bind, Evict, Reserve
+from mooring.sim.settle import Settled, decide_once, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mooring.engine import Engine
+    from mooring.model.scenario import Scenario
+    from mooring.model.workload import Placement
+
+
+def decide(scenario: Scenario, *, until_settled: bool, as_json: bool) -> int:
+    """Print what is decided; return the exit code."""
+    if until_settled:
+        result = settle(scenario)
+    else:
+        plan, engine = decide_once(scenario)
+        result = Settled(engine, plan.decisions, 1, is_settled=not plan.decisions)
+    if as_json:
+        print_json(_as_data(scenario.now, result))
+    else:
+        _print_tables(scenario, result, until_settled=until_settled)
+    return int(until_settled and not result.is_settled)
+
+
+def _as_data(now: float, result: Settled) -> dict[str, object]:
+    engine = result.engine
+    return {
+        "now": now,
+        "decisions": [encode(decision) for decision in result.decisions],
+        "waiting": [
+            {"workload": name, "reasons": [encode(reason) for reason in engine.reasons(name)]}
+            for name in engine.waiting()
+        ],
+        "settled": result.is_settled,
+        "cycles": result.cycles,
+    }
+
+
+def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -> None:
+    console = Terminal()
+    rows = list(_decision_rows(result))
+    if rows:
+        console.print(table(("do", "workload", "group", "tasks", "nodes", "devices"), rows))
+        console.print()
+    waiting = list(_waiting_rows(result.engine))
+    if waiting:
+        console.print(table(("waits", "why"), waiting))
+        console.print()
+    console.print(_summary(scenario, result, until_settled=until_settled))
+
+
+def _summary(scenario: Scenario, result: Settled, *, until_settled: bool) -> str:
+    done = counted(len(result.decisions), "decision")
+    line = (
+        f"{done}, {len(result.engine.waiting()):,} waiting, {counted(len(scenario.nodes), 'node')}."
+    )
+    if not until_settled:
+        return line
+    cycles = counted(result.cycles, "cycle")
+    if result.is_settled:
+        return f"{line} Settled after {cycles}."
+    if result.repeats:
+        again = counted(result.repeats, "cycle")
+        return f"{line} It does not settle: after {cycles} all is as it was {again} before."
+    return f"{line} It did not settle within {cycles}."
+
+
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Start:
+    """Everything that one group gets: tasks and devices by node."""
+
+    verb: str
+    workload: str
+    group: str
+    mig: bool
+    tasks: dict[str, list[int]] = field(default_factory=dict)
+    devices: dict[str, int] = field(default_factory=dict)
+
+    def add(self, placement: Placement) -> None:
+        """Take a placement in."""
+        places = zip(placement.tasks, placement.nodes, placement.devices, strict=True)
+        for task, node, mask in places:
+            self.tasks.setdefault(node, []).append(task)
+            self.devices[node] = self.devices.get(node, 0) | mask
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield a row for all nodes with equally many tasks on the same devices."""
+        alike: dict[tuple[int, int], list[str]] = {}
+        for node, tasks in self.tasks.items():
+            alike.setdefault((self.devices[node], len(tasks)), []).append(node)
+        head = self.verb, self.workload, self.group
+        for (mask, _), nodes in alike.items():
+            numbers = fold_numbers(task for node in nodes for task in self.tasks[node])
+            yield *head, numbers, fold_names(nodes), _devices(mask, mig=self.mig)
+            head = "", "", ""
+
+
+def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of all decisions; what one group is given piece by piece is one start."""
+    shown: list[_Start | Evict] = []
+    growing: dict[tuple[str, str], _Start] = {}
+    for decision in result.decisions:
+        if isinstance(decision, Evict):
+            shown.append(decision)
+            growing.pop((decision.workload, decision.group), None)
+            continue
+        for verb, placement in _placements(decision):
+            key = decision.workload, placement.group
+            start = growing.get(key)
+            if start is None or start.verb != verb:
+                start = growing[key] = _Start(verb, *key, _is_mig(result.engine, *key))
+                shown.append(start)
+            start.add(placement)
+    for item in shown:
+        if isinstance(item, Evict):
+            why = cause_in_words(item.cause)
+            why += f", for {item.beneficiary}" if item.beneficiary else ""
+            yield "evict", item.workload, item.group, fold_numbers(item.tasks), why, ""
+        else:
+            yield from item.rows()
+
+
+def _placements(decision: Bind | Reserve) -> list[tuple[str, Placement]]:
+    match decision:
+        case Bind(_, placement):
+            return [("bind", placement)]
+        case Reserve(_, placements, _):
+            return [("reserve", placement) for placement in placements]
+        case _:
+            assert_never(decision)
+
+
+def _is_mig(engine: Engine, workload: str, group: str) -> bool:
+    shape = engine.entries()[workload].members[group].group.shape
+    return device_kind(shape) is DeviceKind.MIG
+
+
+def _devices(mask: int, *, mig: bool) -> str:
+    """Return the devices of a mask; of MIG devices with their slices, as in `2:0-3`."""
+    if not mig:
+        return fold_numbers(bits(mask)) or "-"
+    slices = [(device, mask >> 8 * device & 0xFF) for device in range(mask.bit_length() // 8 + 1)]
+    return " ".join(f"{device}:{fold_numbers(bits(part))}" for device, part in slices if part)
+
+
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _waiting_rows(engine: Engine) -> Iterator[tuple[str, str]]:
+    """Yield who waits and why; all who only wait behind the same workload share a row."""
+    first: dict[str, str] = {}
+    behind: dict[str, list[str]] = {}
+    for name in engine.waiting():
+        match engine.reasons(name):
+            case (Behind(other),):
+                first[name] = first.get(other, other)
+                behind.setdefault(first[name], []).append(name)
+            case _:
+                behind.setdefault(name, [])
+    for name, others in behind.items():
+        entry = engine.entries()[name]
+        alone = len(entry.members) == 1
+        reasons = [sentence(reason, is_alone=alone) for reason in engine.reasons(name)]
+        if entry.is_placed:
+            reasons.insert(0, "It runs, and waits to grow.")
+        yield name, "\n".join(reasons)
+        if len(others) == 1:
+            yield others[0], sentence(Behind(name))
+        elif others:
+            yield (
+                fold_names(others),
+                f"They ask for the same as {name}, which is before them in line.",
+            )

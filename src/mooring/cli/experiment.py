@@ -1,0 +1,102 @@
+"""`mooring experiment`: studies with published results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.words import counted, listed
+from mooring.sim.openb import LOADS, POLICIES, Run, StudyError, Traces, load, run_all
+
+if TYPE_CHECKING:
+    from mooring.sim.openb import Curve
+
+SHOWN = (100, 130)
+"""Loads in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to run; nothing chosen is everything there is."""
+
+    traces: str
+    files: Sequence[str] = ()
+    policies: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+    jobs: int = 1
+
+
+def openb(choice: Choice, *, as_json: bool) -> int:
+    """Run the openb study and print its curves; return the exit code."""
+    runs, arrivals = _runs(choice)
+    curves: list[Curve] = []
+    began_at = monotonic()
+    interrupted = False
+    with progress() as bar:
+        task = bar.add_task("arrivals", total=arrivals)
+        try:
+            curves.extend(run_all(choice.traces, runs, choice.jobs, lambda n: bar.advance(task, n)))
+        except KeyboardInterrupt:
+            interrupted = True
+    curves.sort(key=lambda curve: runs.index(curve.run))
+    if as_json:
+        print_json([_as_data(curve) for curve in curves])
+    else:
+        _print_table(curves, monotonic() - began_at)
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _runs(choice: Choice) -> tuple[list[Run], int]:
+    """Return all runs that are chosen, and how many arrivals they have together."""
+    there = Traces(choice.traces).files()
+    files = list(dict.fromkeys(choice.files)) or there
+    missing = [name for name in files if name not in there]
+    if missing or not there:
+        known = f"; there are {listed(there)}" if there else ""
+        what = f"no pod file {listed(missing)}" if missing else "no pod file"
+        raise StudyError(f"{choice.traces}: {what} with an order of arrival{known}")
+    runs, arrivals = [], 0
+    for file in files:
+        inputs = load(choice.traces, file)
+        for seed in dict.fromkeys(choice.seeds) or inputs.arrivals:
+            if seed not in inputs.arrivals:
+                raise StudyError(f"{choice.traces}: there is no order of {file} for seed {seed}")
+            policies = list(dict.fromkeys(choice.policies)) or list(POLICIES)
+            runs += [Run(file, policy, seed) for policy in policies]
+            arrivals += len(inputs.arrivals[seed]) * len(policies)
+    return runs, arrivals
+
+
+def _as_data(curve: Curve) -> dict[str, object]:
+    run = curve.run
+    return {"file": run.file, "policy": run.policy, "seed": run.seed, "gar": list(curve.gar)}
+
+
+def _print_table(curves: Sequence[Curve], took_s: float) -> None:
+    alike: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        alike.setdefault((curve.run.file, curve.run.policy), []).append(curve)
+    heads = [f"GAR at {load} %" for load in SHOWN]
+    rows = []
+    file_before = ""
+    for (file, policy), same in alike.items():
+        shown = "" if file == file_before else file
+        file_before = file
+        cells = [_spread([curve.gar[LOADS.index(load)] for curve in same]) for load in SHOWN]
+        rows.append((shown, policy, str(len(same)), *cells))
+    console = Terminal()
+    console.print(table(("file", "policy", "seeds", *heads), rows, right=("seeds", *heads)))
+    arrivals = sum(curve.arrivals for curve in curves)
+    speed = f"{arrivals / took_s:,.0f} arrivals/s" if took_s else ""
+    console.print(f"\n{counted(len(curves), 'run')} in {took_s:.1f} s, {speed}.")
+
+
+def _spread(values: list[float]) -> str:
+    mean = f"{fmean(values):.2f}"
+    return f"{mean} ± {stdev(values):.2f}" if len(values) > 1 else mean

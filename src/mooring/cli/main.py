@@ -1,0 +1,249 @@
+"""Arguments, exit codes, and every mistake as a line on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import mooring
+from mooring.cli.decide import decide
+from mooring.cli.demo import Show, demo
+from mooring.cli.experiment import Choice, openb
+from mooring.cli.replay import replay_file
+from mooring.cli.show import print_json
+from mooring.config import ConfigError, Mistake, load_scenario, read_scenario, scenario_schema
+from mooring.engine import EventError
+from mooring.journal import JournalError
+from mooring.sim.openb import POLICIES, StudyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from mooring.model.scenario import Scenario
+
+FINE, NEGATIVE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes once more when it exits, and must not fail then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as end:
+        return int(end.code or FINE)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except ConfigError as error:
+        return _bad_input(
+            ": ".join(filter(None, [error.source, mistake.path, mistake.value, mistake.fix]))
+            for mistake in error.mistakes
+        )
+    except (EventError, JournalError, StudyError) as error:
+        return _bad_input([str(error)])
+
+
+def _bad_input(lines: Iterable[str]) -> int:
+    for line in lines:
+        print(" ".join(line.split()), file=sys.stderr)
+    return BAD_INPUT
+
+
+# ── arguments ────────────────────────────────────────────────────────────────────────────────────
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        "mooring",
+        description="One scheduler for all the accelerators of an organisation.",
+        epilog="Exit codes: 0 fine, 1 a negative outcome, 2 bad input.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    _add_decide(commands)
+    _add_replay(commands)
+    _add_experiment(commands)
+    _add_demo(commands)
+    schema = _add(commands, "schema", _schema, "print the JSON schema of scenario files")
+    schema.description = "Print the JSON schema of scenario files, for editors and checks."
+    return top
+
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def _add(
+    commands: Commands, name: str, command: Callable[[argparse.Namespace], int], short: str
+) -> argparse.ArgumentParser:
+    made = commands.add_parser(name, help=short, allow_abbrev=False)
+    made.set_defaults(command=command)
+    return made
+
+
+def _add_output(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "-o",
+        dest="output",
+        metavar="FORMAT",
+        choices=("table", "json"),
+        default="table",
+        help="table (default) or json",
+    )
+
+
+def _add_decide(commands: Commands) -> None:
+    made = _add(commands, "decide", _decide, "say what to do at the moment of a scenario")
+    made.description = (
+        "Read a scenario (YAML or JSON), print what is decided at its moment: which tasks start "
+        "on which nodes and devices, and, for everything that waits, why. Nothing is changed."
+    )
+    made.add_argument("file", metavar="FILE", help="the scenario; - is standard input")
+    made.add_argument(
+        "--settle",
+        action="store_true",
+        help="go on until nothing changes: what is bound runs, what is evicted waits again; "
+        "exit code 1 if it does not come to rest",
+    )
+    _add_output(made)
+
+
+def _add_replay(commands: Commands) -> None:
+    made = _add(commands, "replay", _replay, "feed a journal in again and compare the plans")
+    made.description = (
+        "Feed the events of a journal to a fresh engine and compare its plans with the recorded "
+        "ones. Exit code 1 if they differ."
+    )
+    made.add_argument("file", metavar="FILE", help="the journal; - is standard input")
+    _add_output(made)
+
+
+def _add_experiment(commands: Commands) -> None:
+    made = commands.add_parser("experiment", help="run a study with published results")
+    made.description = "Run a study with published results."
+    studies = made.add_subparsers(metavar="STUDY", required=True)
+    study = _add(studies, "openb", _openb, "packing of shared GPUs (FGD, USENIX ATC 2023)")
+    study.description = (
+        "Place the arrivals of the openb pod files one by one, each at once or never, and print "
+        "the part of the GPUs in use (GAR) as the load grows. The policies fgd, best-fit, "
+        "dot-prod, gpu-packing and gpu-clustering give the published numbers."
+    )
+    study.add_argument(
+        "--traces", metavar="DIR", required=True, help="folder of the pod files and orders"
+    )
+    study.add_argument(
+        "--file", metavar="NAME", nargs="+", default=(), help="pod files; default all"
+    )
+    study.add_argument(
+        "--policy",
+        metavar="NAME",
+        nargs="+",
+        choices=tuple(POLICIES),
+        default=(),
+        help=f"default all: {', '.join(POLICIES)}",
+    )
+    study.add_argument(
+        "--seed",
+        metavar="N",
+        nargs="+",
+        type=_whole(0, 1 << 32),
+        default=(),
+        help="orders of arrival; default all",
+    )
+    study.add_argument(
+        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
+    )
+    _add_output(study)
+
+
+def _add_demo(commands: Commands) -> None:
+    made = _add(commands, "demo", _demo, "show a made-up cluster alive")
+    made.description = (
+        "Fill a made-up cluster with a stream of gangs and small workloads and draw it: one cell "
+        "a node, grouped by leaf and superpod. A second of the demo is an hour of the cluster. "
+        "Without a terminal it prints a few plain frames."
+    )
+    made.add_argument(
+        "--nodes", metavar="N", type=_whole(1, 20_000), default=1000, help="default 1000, of 8 GPUs"
+    )
+    made.add_argument("--seconds", metavar="N", type=_whole(1, 3600), default=20, help="default 20")
+    made.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
+    made.add_argument("--once", action="store_true", help="draw only the end")
+    made.add_argument("--svg", metavar="FILE", default="", help="draw only the end, to an SVG file")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decide(arguments: argparse.Namespace) -> int:
+    scenario = _scenario(arguments.file)
+    try:
+        return decide(scenario, until_settled=arguments.settle, as_json=arguments.output == "json")
+    except EventError as error:
+        return _bad_input([f"{arguments.file}: {error}"])
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    return replay_file(arguments.file, as_json=arguments.output == "json")
+
+
+def _openb(arguments: argparse.Namespace) -> int:
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    chosen = arguments.traces, arguments.file, arguments.policy, arguments.seed, jobs
+    return openb(Choice(*chosen), as_json=arguments.output == "json")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    given = arguments.nodes, arguments.seconds, arguments.seed, arguments.once, arguments.svg
+    try:
+        return demo(Show(*given))
+    except OSError as error:
+        if not arguments.svg or isinstance(error, BrokenPipeError):
+            raise
+        return _bad_input([f"{arguments.svg}: this cannot be written: {error.strerror}"])
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    print_json(scenario_schema())
+    return FINE
+
+
+def _scenario(path: str) -> Scenario:
+    if path != "-":
+        return load_scenario(path)
+    source = "standard input"
+    try:
+        return read_scenario(sys.stdin.buffer.read().decode("utf-8-sig"), source)
+    except UnicodeDecodeError:
+        raise ConfigError([Mistake("", "the text", "give text in UTF-8")], source) from None

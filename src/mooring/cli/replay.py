@@ -1,0 +1,81 @@
+"""`mooring replay`: a journal, fed in again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mooring.cli.show import Terminal, print_json, progress
+from mooring.cli.words import counted
+from mooring.engine import Engine
+from mooring.journal import Journal, JournalError
+from mooring.sim.replay import MOST_DIFFERENCES, replay
+
+if TYPE_CHECKING:
+    from mooring.sim.replay import Replay
+
+
+def replay_file(path: str, *, as_json: bool) -> int:
+    """Print how a journal replays; return the exit code."""
+    if path != "-":
+        return _show(path, _replay(Path(path)), as_json=as_json)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "journal")
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            result = _replay(copy)
+        except JournalError as error:
+            raise JournalError(str(error).replace(str(copy), "standard input")) from error
+    return _show("standard input", result, as_json=as_json)
+
+
+def _replay(path: Path) -> Replay:
+    with Journal.open(path) as journal, progress() as bar:
+        task = bar.add_task("records", total=len(journal))
+        try:
+            return replay(journal, Engine, lambda done: bar.update(task, completed=done))
+        except JournalError:
+            raise
+        except Exception as error:
+            # The recorded life ended this way too, or the engine that lived it was another one.
+            where = ", ".join(getattr(error, "__notes__", ()))
+            raise JournalError(f"{path}: the engine failed {where}: {error!r}") from error
+
+
+def _show(source: str, result: Replay, *, as_json: bool) -> int:
+    if as_json:
+        print_json(_as_data(result))
+    else:
+        _print_lines(source, result)
+    return int(not result.is_same)
+
+
+def _as_data(result: Replay) -> dict[str, object]:
+    return {
+        "same": result.is_same,
+        "records": result.records,
+        "decisions": result.decisions,
+        "differences": [
+            {"record": each.index, "now": each.now, "lines": list(each.lines)}
+            for each in result.differences
+        ],
+    }
+
+
+def _print_lines(source: str, result: Replay) -> None:
+    console = Terminal()
+    for each in result.differences:
+        console.print(f"record {each.index}, at {each.now:g}:", style="bold")
+        for line in each.lines:
+            console.print(f"  {line}", style={"-": "red", "+": "green"}.get(line[0], ""))
+    fed = f"{counted(result.records, 'record')}, {counted(result.decisions, 'decision')}"
+    if result.is_same:
+        console.print(f"{source}: {fed}, every plan as it was.")
+        return
+    count = len(result.differences)
+    more = " or more: the replay ended there" if count == MOST_DIFFERENCES else ""
+    console.print(f"{source}: {fed}, {counted(count, 'plan')} came out otherwise{more}.")

@@ -1,0 +1,113 @@
+"""What the engine says, as sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from mooring.model.plan import (
+    Behind,
+    CutShort,
+    Excluded,
+    Impossible,
+    NoRoom,
+    NotTogether,
+    Unknown,
+)
+from mooring.model.resources import GPU, PODS, PORT
+from mooring.model.topology import CLUSTER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.model.plan import Reason
+
+_EXCLUDED = {
+    "not-ready": ("is not ready", "are not ready"),
+    "gpu-model": ("has another GPU model", "have another GPU model"),
+    "selector": ("lacks a label that it selects", "lack a label that it selects"),
+    "affinity": ("does not meet its node affinity", "do not meet its node affinity"),
+    "taint": ("has a taint that it does not tolerate", "have taints that it does not tolerate"),
+    "refused": ("refused one of its tasks", "refused one of its tasks"),
+    "tasks": ("is ruled out by tasks there", "are ruled out by tasks there"),
+    GPU: ("has too few free GPUs", "have too few free GPUs"),
+    PODS: ("has all the pods that it takes", "have all the pods that they take"),
+}
+"""What is in the way, of one node and of several."""
+_CAUSES = {
+    "lost-node": "a node was lost",
+    "lost-task": "a task was lost",
+    "stale-gang": "it stayed incomplete",
+    "resized": "it was made smaller",
+}
+
+
+def counted(number: int, what: str) -> str:
+    """Return `1 task`, `2 tasks`, `1,000 tasks`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def percent(ratio: float) -> str:
+    """Return `12.3 %`."""
+    return f"{100 * ratio:.1f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return `a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def cause_in_words(cause: str) -> str:
+    """Return why tasks are evicted."""
+    return _CAUSES.get(cause, cause)
+
+
+def sentence(reason: Reason, *, is_alone: bool = False) -> str:
+    """Return a reason as one sentence; the only group of a workload is not named."""
+    match reason:
+        case NoRoom(group, level, wanted, best):
+            who = "It" if is_alone else f"Group {group}"
+            return f"{who} needs room for {_together(wanted, level)}; {_best(level)} {best:,} now."
+        case Impossible(group, level, wanted, most):
+            return f"{_impossible('It' if is_alone else f'Group {group}', level, wanted, most)}."
+        case Excluded(group, by, nodes):
+            line = f"{counted(nodes, 'node')} {_excluded(by, nodes)}."
+            return line if is_alone else f"For {group}, {line}"
+        case NotTogether(groups):
+            return f"There is room for each of {listed(groups)}, but not for all together."
+        case CutShort(steps):
+            bound = counted(steps, "step")
+            return f"The search stopped at its bound of {bound}; it goes on when something changes."
+        case Behind(workload):
+            return f"It asks for the same as {workload}, which is before it in line."
+        case Unknown(group, what, name):
+            who = "It" if is_alone else f"Group {group}"
+            return f"{who} names a {what} that means nothing here: {name}."
+        case _:
+            assert_never(reason)
+
+
+def _together(wanted: int, level: str) -> str:
+    tasks = counted(wanted, "task")
+    if level == CLUSTER:
+        return tasks if wanted == 1 else f"{tasks} at once"
+    return f"{tasks} in one {level}"
+
+
+def _best(level: str) -> str:
+    return "the cluster takes" if level == CLUSTER else f"the best {level} takes"
+
+
+def _impossible(who: str, level: str, wanted: int, most: int) -> str:
+    if not most:
+        return f"{who} can never start here: no node takes even one task, however empty"
+    never = f"{who} can never start here: it needs room for {_together(wanted, level)}"
+    return f"{never}, and empty, {_best(level)} {most:,}"
+
+
+def _excluded(by: str, nodes: int) -> str:
+    if by in _EXCLUDED:
+        return _EXCLUDED[by][nodes != 1]
+    verb = "has" if nodes == 1 else "have"
+    if by.startswith(PORT):
+        return f"{verb} port {by.removeprefix(PORT)} in use"
+    return f"{verb} too little free {by}"

@@ -1,0 +1,117 @@
+"""Whether a fact can be true, given what is known. A contradiction changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.model.books import bits
+from mooring.model.demand import DeviceKind, device_kind
+from mooring.model.workload import LEGAL, TaskState
+from mooring.policy.profile import unknown_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mooring.model.books import Books
+    from mooring.model.cluster import Node
+    from mooring.model.entry import Entry, Members
+    from mooring.model.events import Adopted
+    from mooring.model.settings import Policy
+    from mooring.model.workload import Placement, PodGroup, Shape, Workload
+
+
+class EventError(ValueError):
+    """An event that contradicts what is known. Nothing was changed."""
+
+
+def check_new(entries: Mapping[str, Entry], workload: Workload) -> None:
+    """Check a workload that is not known yet."""
+    if workload.name in entries:
+        raise EventError(f"workload {workload.name} is there already")
+    check_groups(workload)
+
+
+def check_groups(workload: Workload) -> None:
+    """Check that a workload has tasks, and groups with names of their own."""
+    names = [name for group in workload.groups for name in _names(group)]
+    if not names:
+        raise EventError(f"workload {workload.name} has no groups")
+    if len(set(names)) < len(names):
+        raise EventError(f"workload {workload.name} has two groups of one name")
+    for leaf in workload.leaves():
+        if leaf.min < 0 or leaf.most < 1:
+            raise EventError(f"group {leaf.name} of workload {workload.name} has no tasks")
+
+
+def _names(group: PodGroup) -> list[str]:
+    return [group.name, *(name for child in group.groups for name in _names(child))]
+
+
+def check_change(entry: Entry, workload: Workload) -> None:
+    """Check an edit: once a workload has begun, its groups and shapes stay."""
+    check_groups(workload)
+    if not entry.has_begun:
+        return
+    leaves = {leaf.name: leaf.shape for leaf in workload.leaves()}
+    if leaves != {name: members.group.shape for name, members in entry.members.items()}:
+        raise EventError(f"workload {workload.name} has begun: its groups and shapes cannot change")
+
+
+def check_tasks(name: str, members: Members, tasks: Sequence[int], state: TaskState) -> None:
+    """Check that these tasks exist and may reach a state."""
+    where = f"workload {name}, group {members.group.name}"
+    if len(set(tasks)) < len(tasks):
+        raise EventError(f"{where}: a task is named twice")
+    for task in tasks:
+        if not 0 <= task < len(members.states):
+            raise EventError(f"{where}: there is no task {task}")
+        now = TaskState(members.states[task])
+        if state not in LEGAL[now]:
+            change = f"is {now.name.lower()} and cannot become {state.name.lower()}"
+            raise EventError(f"{where}: task {task} {change}")
+
+
+def check_adopted(books: Books, event: Adopted) -> None:
+    """Check what is said of running work: tasks, nodes and devices."""
+    groups = {leaf.name: leaf for leaf in event.workload.leaves()}
+    seen: dict[str, set[int]] = {name: set() for name in groups}
+    for group, tasks in [(p.group, p.tasks) for p in event.placements] + list(event.finished):
+        where = f"workload {event.workload.name}, group {group}"
+        if group not in groups:
+            raise EventError(f"{where}: there is no such group")
+        if seen[group].intersection(tasks) or len(set(tasks)) < len(tasks):
+            raise EventError(f"{where}: a task is named twice")
+        if not all(0 <= task < groups[group].most for task in tasks):
+            raise EventError(f"{where}: it has only {groups[group].most} tasks")
+        seen[group].update(tasks)
+    for placement in event.placements:
+        _check_placement(books, groups[placement.group].shape, placement)
+
+
+def _check_placement(books: Books, shape: Shape, placement: Placement) -> None:
+    if not len(placement.tasks) == len(placement.nodes) == len(placement.devices):
+        raise EventError(f"group {placement.group}: tasks, nodes and devices differ in number")
+    for name, devices in zip(placement.nodes, placement.devices, strict=True):
+        row = books.row_of.get(name)
+        if row is None or not books.present[row]:
+            raise EventError(f"group {placement.group}: there is no node {name}")
+        if not _has(books.nodes[row], shape, devices):
+            raise EventError(f"group {placement.group}: node {name} has no devices {devices:b}")
+
+
+def _has(node: Node, shape: Shape, devices: int) -> bool:
+    """Return whether these are devices of a node, and as many as the shape asks for."""
+    kind = device_kind(shape)
+    if devices < 0:
+        return False
+    if kind is DeviceKind.MIG:
+        return devices > 0 and all(bit >> 3 < len(node.devices) for bit in bits(devices))
+    wanted = shape.gpus if kind is not DeviceKind.NONE else 0
+    return devices.bit_count() == wanted and devices >> len(node.devices) == 0
+
+
+def check_policy(policy: Policy) -> None:
+    """Check that a policy names rules that exist."""
+    wrong = unknown_names(policy)
+    if wrong:
+        raise EventError("; ".join(wrong))

@@ -1,0 +1,259 @@
+"""The one loop: virtual time around the engine.
+
+Facts go in by `at`. Each step takes everything of one instant, tells the engine, lets it decide
+once and turns the plan into later facts: what is bound runs, what runs ends, what is evicted comes
+back. It knows nothing of traces, files or printing; listeners see every cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from mooring.model.events import (
+    Adopted,
+    BindRefused,
+    Ended,
+    Event,
+    NodeChanged,
+    NodeJoined,
+    NodeLeft,
+    PolicyChanged,
+    Submitted,
+    TasksChanged,
+    WorkloadChanged,
+)
+from mooring.model.plan import Bind, Evict, Plan, Reserve
+from mooring.model.workload import TaskState
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.model.workload import Workload
+
+Listener = Callable[[float, Sequence[Event], Plan], None]
+"""Hears of every cycle: when, what was observed since the one before, and the plan."""
+RunTime = Callable[["Workload"], float | None]
+"""How long a workload runs once its minimum does; None: until someone ends it."""
+
+_RANK: dict[type, int] = {
+    Ended: 0,
+    TasksChanged: 0,
+    BindRefused: 0,
+    NodeLeft: 1,
+    NodeChanged: 1,
+    NodeJoined: 1,
+    PolicyChanged: 1,
+    Submitted: 2,
+    Adopted: 2,
+    WorkloadChanged: 2,
+}
+"""Order inside an instant: what ends makes room before nodes change before work comes."""
+_TIMER = 3
+_STARTING = (TaskState.ASSUMED, TaskState.BOUND)
+_LEAVING = (TaskState.RELEASING,)
+
+
+class Driven(Protocol):
+    """What the loop needs of an engine."""
+
+    def observe(self, event: Event) -> None:
+        """Take in a fact about the world."""
+
+    def decide(self, now: float) -> Plan:
+        """Return all that should be done at this instant."""
+
+    def entries(self) -> Mapping[str, Entry]:
+        """Return all workloads."""
+
+
+class Loop:
+    """Drives an engine through virtual time.
+
+    Facts are ordered by (time, kind, sequence). An effect that the world overtook does not come:
+    the end of a run that was broken off, the start or release of a task that has moved on.
+    """
+
+    # wide: each has a good default
+    def __init__(
+        self,
+        engine: Driven,
+        run_time: RunTime = lambda workload: None,
+        listeners: Sequence[Listener] = (),
+        *,
+        start_s: float = 0.0,
+        grace_s: float = 0.0,
+    ) -> None:
+        self.engine = engine
+        self.now = -inf
+        self.cycles = 0
+        self._run_time = run_time
+        self._listeners = list(listeners)
+        self._start_s = start_s
+        self._grace_s = grace_s
+        self._sequence = count()
+        self._heap: list[tuple[float, int, int, Event | None, bool]] = []
+        """Time, kind, sequence, fact (None: a timer), and whether it is an effect."""
+        self._observed: list[Event] = []
+        """What the engine was told since it last decided."""
+        self._end_of: dict[str, int] = {}
+        """Workloads whose minimum runs, and the sequence of their end."""
+        self._change_of: dict[tuple[str, str, int], int] = {}
+        """Tasks that start or release, and the sequence of the fact that is to come."""
+        self._timer = -1
+
+    @property
+    def next_at(self) -> float:
+        """Return the time of the next instant; infinite: nothing is to come."""
+        return self._heap[0][0] if self._heap else inf
+
+    def at(self, time: float, event: Event) -> None:
+        """Let a fact happen then."""
+        self._push(time, _RANK[type(event)], event)
+
+    def listen(self, listener: Listener) -> None:
+        """Let one more hear of every cycle."""
+        self._listeners.append(listener)
+
+    def wake(self, time: float) -> None:
+        """Let the engine decide then even if nothing happens; an earlier wish is forgotten."""
+        self._timer = self._push(time, _TIMER, None)
+
+    def run(self, until: float = inf) -> None:
+        """Take every instant up to `until`."""
+        while self.next_at <= until and self.step():
+            pass
+
+    def step(self) -> bool:
+        """Take one instant: all its facts, then one cycle; return whether there was one."""
+        heap = self._heap
+        if not heap:
+            return False
+        now = self.now = heap[0][0]
+        stirred = False
+        while heap and heap[0][0] == now:
+            _, _, sequence, event, is_effect = heappop(heap)
+            if event is None:
+                stirred |= sequence == self._timer
+                continue
+            due = self._due(event, sequence) if is_effect else event
+            if due is not None:
+                self._observe(due)
+                stirred = True
+        if stirred:
+            self._cycle(now)
+        return True
+
+    def _push(self, time: float, rank: int, event: Event | None, *, is_effect: bool = False) -> int:
+        if not self.now <= time < inf:
+            raise ValueError(f"it is {self.now}: nothing can happen at {time}")
+        sequence = next(self._sequence)
+        heappush(self._heap, (time, rank, sequence, event, is_effect))
+        return sequence
+
+    def _observe(self, event: Event) -> None:
+        self.engine.observe(event)
+        self._observed.append(event)
+        match event:
+            case TasksChanged() | BindRefused():
+                self._mind(event.workload, self.now)
+            case Ended():
+                self._end_of.pop(event.workload, None)
+            case Adopted():
+                self._mind(event.workload.name, event.started_at)
+            case WorkloadChanged():
+                self._mind(event.workload.name, self.now)
+            case NodeLeft():
+                for name in list(self._end_of):
+                    self._mind(name, self.now)
+            case _:
+                pass
+
+    def _cycle(self, now: float) -> None:
+        observed, self._observed = self._observed, []
+        plan = self.engine.decide(now)
+        self.cycles += 1
+        self._timer = -1
+        if plan.wake_at is not None:
+            self.wake(max(plan.wake_at, now))
+        for decision in plan.decisions:
+            match decision:
+                case Bind():
+                    self._start(decision)
+                case Evict():
+                    self._release(decision)
+                case Reserve():
+                    pass
+                case _:
+                    assert_never(decision)
+        for listener in self._listeners:
+            listener(now, observed, plan)
+
+    # -- effects of a plan ------------------------------------------------------------------
+
+    def _start(self, bind: Bind) -> None:
+        """Let bound tasks run, at once or later."""
+        placement = bind.placement
+        runs = TasksChanged(bind.workload, placement.group, placement.tasks, TaskState.RUNNING)
+        if self._start_s:
+            self._later(self._start_s, runs)
+        else:
+            self._observe(runs)  # no fact of an instant: the engine need not decide again for it
+
+    def _release(self, evict: Evict) -> None:
+        """Let evicted tasks go, and wait again."""
+        pending = TasksChanged(evict.workload, evict.group, evict.tasks, TaskState.PENDING)
+        self._later(self._grace_s, pending)
+        self._mind(evict.workload, self.now)
+
+    def _later(self, delay_s: float, event: TasksChanged) -> None:
+        at = self.now + delay_s
+        sequence = self._push(at, _RANK[TasksChanged], event, is_effect=True)
+        for task in event.tasks:
+            self._change_of[event.workload, event.group, task] = sequence
+
+    def _mind(self, name: str, began_at: float) -> None:
+        """Let a workload whose minimum runs end in its time; forget the end of a broken run."""
+        entry = self.engine.entries()[name]
+        if not _runs(entry):
+            self._end_of.pop(name, None)
+        elif name not in self._end_of:
+            run_s = self._run_time(entry.workload)
+            if run_s is None:
+                self._end_of[name] = -1
+                return
+            at = max(began_at + run_s, self.now)
+            self._end_of[name] = self._push(at, _RANK[Ended], Ended(name), is_effect=True)
+
+    def _due(self, event: Event, sequence: int) -> Event | None:
+        """Return what is left of an effect whose time has come."""
+        if isinstance(event, Ended):
+            return event if self._end_of.get(event.workload) == sequence else None
+        assert isinstance(event, TasksChanged)
+        workload, group = event.workload, event.group
+        entry = self.engine.entries().get(workload)
+        members = entry.members.get(group) if entry else None
+        states = members.states if members else b""
+        legal = _STARTING if event.state is TaskState.RUNNING else _LEAVING
+        left = []
+        for task in event.tasks:
+            if self._change_of.get((workload, group, task)) == sequence:
+                del self._change_of[workload, group, task]
+                if task < len(states) and states[task] in legal:
+                    left.append(task)
+        return TasksChanged(workload, group, tuple(left), event.state) if left else None
+
+
+def _runs(entry: Entry) -> bool:
+    """Return whether the minimum of a workload runs: all of it, and at least one task."""
+    if entry.charged_only:
+        return True
+    any_runs = False
+    for members in entry.members.values():
+        running = members.states.count(TaskState.RUNNING)
+        if running + members.states.count(TaskState.FINISHED) < members.group.min:
+            return False
+        any_runs |= running > 0
+    return any_runs

@@ -1,0 +1,327 @@
+"""The openb study: arrivals only, on the cluster and the pod files of the FGD paper (ATC 2023).
+
+Each pod is placed at once or refused for good; the outcome is the part of the GPUs in use as the
+load that has arrived grows. Orders of arrival and of nodes are those of the paper's own program, so
+its policies must give its published numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import inf
+from multiprocessing import get_context
+from pathlib import Path
+from signal import SIG_IGN, SIGINT, signal
+from typing import TYPE_CHECKING
+
+from mooring.engine import Engine
+from mooring.model.cluster import WHOLE, Device, Node
+from mooring.model.events import Ended, NodeJoined, Submitted
+from mooring.model.memory import Memory
+from mooring.model.resources import CPU, MEMORY, amounts
+from mooring.model.settings import Policy
+from mooring.model.topology import Topology
+from mooring.model.workload import PodGroup, Shape, Workload
+from mooring.policy.mix import task_type
+from mooring.sim.loop import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.sharedctypes import Synchronized
+    from multiprocessing.synchronize import Event as Sign
+
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+
+POLICIES = {
+    "fgd": "fgd",
+    "best-fit": "best-fit",
+    "dot-prod": "dot-prod",
+    "gpu-packing": "gpu-packing",
+    "gpu-clustering": "gpu-clustering",
+    "first-fit": "first-fit",
+    "potential": "potential",
+    "potential-known": "potential",
+}
+"""Policies of the study, and the score that each uses for everything."""
+KNOWN_MIX = ("fgd", "potential-known")
+"""Policies that know the mix of the pod file beforehand."""
+LOADS = range(131)
+"""Arrived load in percent of the cluster."""
+TICK = 1000
+"""Arrivals between two signs of life."""
+PATIENCE_S = 0.2
+"""How long to wait for a run before telling how far it all is."""
+
+_NODES = "openb_node_list_gpu_node"
+_DEFAULT = "default"
+
+
+class StudyError(Exception):
+    """Files of the study that are not there or not what they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One policy on one file with one order of arrival."""
+
+    file: str
+    policy: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What came of a run."""
+
+    run: Run
+    gar: tuple[float, ...]
+    """GPU allocation ratio in percent at each of `LOADS`."""
+    arrivals: int
+    placed: int
+
+
+class Traces:
+    """Where the files of the study are."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise StudyError(f"{folder}: there is no such folder")
+
+    def files(self) -> list[str]:
+        """Return the pod files that have an order of arrival, by name."""
+        names = {
+            path.name.removeprefix("openb_pod_list_").partition(".")[0]
+            for place in self._places()
+            for path in place.glob("openb_pod_list_*.csv*")
+        }
+        return sorted(name for name in names if self._find(f"arrivals_{order_of(name)}"))
+
+    def rows(self, name: str) -> Iterator[dict[str, str]]:
+        """Yield the rows of a file."""
+        path = self._find(name)
+        if path is None:
+            raise StudyError(f"{self.folder}: there is no file {name}.csv or {name}.csv.gz")
+        try:
+            with (gzip.open if path.suffix == ".gz" else open)(
+                path, "rt", encoding="utf-8"
+            ) as file:
+                yield from csv.DictReader(file)
+        except (OSError, EOFError, UnicodeError, csv.Error) as error:
+            raise StudyError(f"{path}: this cannot be read: {error}") from error
+
+    def _places(self) -> list[Path]:
+        return [self.folder / part for part in ("", "openb-2023", "fgd-arrivals")]
+
+    def _find(self, name: str) -> Path | None:
+        found = (place / f"{name}.csv{end}" for place in self._places() for end in ("", ".gz"))
+        return next((path for path in found if path.is_file()), None)
+
+
+def order_of(file: str) -> str:
+    """Return the file whose orders of arrival and of nodes a pod file uses."""
+    return _DEFAULT if file.startswith("gpuspec") else file
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One row of a pod file."""
+
+    groups: tuple[PodGroup, ...]
+    milli: int
+    """Thousandths of GPUs that it asks for in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that the runs on one pod file need."""
+
+    nodes: tuple[Node, ...]
+    pods: dict[str, Pod]
+    arrivals: dict[int, list[str]]
+    """Per seed, the pods in order."""
+    ranks: dict[int, dict[str, int]]
+    """Per seed, the place of every node in the order that breaks ties."""
+
+
+@lru_cache(maxsize=2)
+def load(folder: str, file: str) -> Inputs:
+    """Read all that the runs on one pod file need."""
+    traces = Traces(folder)
+    order = order_of(file)
+    try:
+        nodes = tuple(_node(row) for row in traces.rows(_NODES))
+        pods = {row["name"]: _pod(row) for row in traces.rows(f"openb_pod_list_{file}")}
+        arrivals: dict[int, list[str]] = {}
+        for row in traces.rows(f"arrivals_{order}"):
+            arrivals.setdefault(int(row["seed"]), []).append(row["pod"])
+        ranks: dict[int, dict[str, int]] = {}
+        for row in traces.rows(f"noderank_{order}"):
+            ranks.setdefault(int(row["seed"]), {})[row["node"]] = int(row["rank"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StudyError(
+            f"{folder}: the files of {file} are not as they should be: {error!r}"
+        ) from error
+    strangers = {pod for order_ in arrivals.values() for pod in order_} - pods.keys()
+    if strangers:
+        raise StudyError(f"{folder}: arrivals_{order} names {min(strangers)}, which {file} has not")
+    return Inputs(nodes, pods, arrivals, ranks)
+
+
+def _node(row: dict[str, str]) -> Node:
+    capacity = amounts({CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])})
+    devices = (Device(),) * int(row["gpu"])
+    return Node(row["sn"], capacity, gpu_model=row["model"], devices=devices)
+
+
+def _pod(row: dict[str, str]) -> Pod:
+    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
+    asked = amounts({CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])})
+    models = tuple(filter(None, (row.get("gpu_spec") or "").split("|")))
+    shape = Shape(asked, gpus, milli, gpu_models=models) if gpus else Shape(asked)
+    return Pod((PodGroup("pod", shape),), gpus * milli)
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_one(folder: str, run: Run, tick: Callable[[int], None] = lambda done: None) -> Curve:
+    """Place the arrivals of one seed by one policy. `tick` hears of arrivals as they are done."""
+    inputs = load(folder, run.file)
+    if run.seed not in inputs.arrivals or run.seed not in inputs.ranks:
+        raise StudyError(f"{folder}: there is no order of {run.file} for seed {run.seed}")
+    engine = _engine(inputs, run.policy)
+    ranks = inputs.ranks[run.seed]
+    for node in inputs.nodes:
+        engine.observe(NodeJoined(replace(node, name=f"{ranks[node.name]:04d}/{node.name}")))
+    arrivals = [inputs.pods[name] for name in inputs.arrivals[run.seed]]
+    loop = Loop(engine)
+    meter = _Meter(arrivals, sum(len(node.devices) for node in inputs.nodes) * WHOLE, loop, tick)
+    loop.listen(meter)
+    for number, pod in enumerate(arrivals):
+        loop.at(number, Submitted(Workload(str(number), pod.groups, submitted_at=number)))
+    loop.run()
+    return Curve(run, meter.curve(), len(arrivals), meter.placed)
+
+
+def _engine(inputs: Inputs, name: str) -> Engine:
+    score, known = POLICIES[name], name in KNOWN_MIX
+    policy = Policy(
+        small=score,
+        gang=score,
+        service=score,
+        devices="lowest",
+        mix_half_life_s=inf,
+        mix_learns=not known,
+    )
+    return Engine(Topology(), policy, _mix(inputs) if known else Memory())
+
+
+def _mix(inputs: Inputs) -> Memory:
+    """Return the memory of one who has seen the whole pod file."""
+    kinds = [task_type(pod.groups[0].shape) for pod in inputs.pods.values()]
+    counts = Counter(kind for kind in kinds if kind is not None)
+    mix = tuple((kind, float(count)) for kind, count in counts.items())
+    return Memory(mix, arrivals=len(kinds))
+
+
+def run_all(
+    folder: str, runs: Sequence[Run], jobs: int, tick: Callable[[int], None] = lambda done: None
+) -> Iterator[Curve]:
+    """Yield the curve of every run as it is done, in so many processes."""
+    if jobs <= 1 or len(runs) <= 1:
+        yield from (run_one(folder, run, tick) for run in runs)
+        return
+    context = get_context("spawn")
+    done, stop = context.Value("q", 0), context.Event()
+    pool = ProcessPoolExecutor(min(jobs, len(runs)), context, _begin, (done, stop))
+    try:
+        waiting = {pool.submit(_work, folder, run) for run in runs}
+        told = 0
+        while waiting:
+            ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
+            told, before = done.value, told
+            tick(told - before)
+            yield from (future.result() for future in ready)
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+class _StoppedError(Exception):
+    """Nobody waits for this run any more."""
+
+
+def _begin(done: Synchronized[int], stop: Sign) -> None:
+    """Make a worker process ready; Ctrl-C is for the one that waits for it."""
+    signal(SIGINT, SIG_IGN)
+    _worker.append((done, stop))
+
+
+_worker: list[tuple[Synchronized[int], Sign]] = []
+"""In a worker process: the count of arrivals that are done, and the sign to stop."""
+
+
+def _work(folder: str, run: Run) -> Curve:
+    ((done, stop),) = _worker
+
+    def tick(count: int) -> None:
+        if stop.is_set():
+            raise _StoppedError
+        with done.get_lock():
+            done.value += count
+
+    return run_one(folder, run, tick)
+
+
+class _Meter:
+    """Listens to a run: adds up what arrived and what was placed, sends refused pods away."""
+
+    def __init__(
+        self, arrivals: Sequence[Pod], capacity: int, loop: Loop, tick: Callable[[int], None]
+    ) -> None:
+        self.placed = 0
+        self._arrivals = arrivals
+        self._capacity = capacity
+        self._loop = loop
+        self._tick = tick
+        self._number = 0
+        self._arrived = self._used = 0
+        self._sums = [0.0] * len(LOADS)
+        self._counts = [0] * len(LOADS)
+
+    def __call__(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        """Take one cycle in."""
+        if not isinstance(events[-1], Submitted):
+            return
+        milli = self._arrivals[self._number].milli
+        self._arrived += milli
+        if plan.decisions:
+            self._used += milli
+            self.placed += 1
+        else:
+            self._loop.at(now, Ended(str(self._number)))
+        load = round(100 * self._arrived / self._capacity)
+        if load in LOADS:
+            self._sums[load] += round(100 * self._used / self._capacity, 2)
+            self._counts[load] += 1
+        self._number += 1
+        if self._number % TICK == 0 or self._number == len(self._arrivals):
+            self._tick((self._number - 1) % TICK + 1)
+
+    def curve(self) -> tuple[float, ...]:
+        """Return the mean ratio at every load; where none arrived, that of the load before."""
+        curve: list[float] = []
+        for total, count in zip(self._sums, self._counts, strict=True):
+            before = curve[-1] if curve else 0.0
+            curve.append(round(total / count, 2) if count else before)
+        return tuple(curve)

@@ -1,0 +1,75 @@
+"""One moment, decided once or until it rests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mooring.engine import Engine
+from mooring.model.plan import Decision
+from mooring.sim.loop import Loop
+
+if TYPE_CHECKING:
+    from mooring.model.plan import Plan
+    from mooring.model.scenario import Scenario
+
+MOST_CYCLES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What came of a moment: the engine as it stands then, and all that was decided."""
+
+    engine: Engine
+    decisions: tuple[Decision, ...]
+    cycles: int
+    is_settled: bool
+    """The last cycle decided nothing."""
+    repeats: int = 0
+    """How many cycles ago everything was as it is now; 0: never before."""
+
+
+def decide_once(scenario: Scenario) -> tuple[Plan, Engine]:
+    """Return what is to be done at the moment of a scenario, and the engine that says so."""
+    engine = _engine(scenario)
+    for event in scenario.events():
+        engine.observe(event)
+    return engine.decide(scenario.now), engine
+
+
+def settle(scenario: Scenario) -> Settled:
+    """Run cycles at the moment of a scenario until one decides nothing.
+
+    What is bound runs, what is evicted releases and waits again. It ends early if a state comes
+    back: what led here would lead here again.
+    """
+    engine = _engine(scenario)
+    decisions: list[Decision] = []
+    plans: list[Plan] = []
+    loop = Loop(engine, listeners=[lambda now, events, plan: plans.append(plan)])
+    for event in scenario.events():
+        loop.at(scenario.now, event)
+    seen: dict[object, int] = {}
+    for cycle in range(1, MOST_CYCLES + 1):
+        loop.wake(scenario.now)
+        loop.step()
+        decisions += plans[-1].decisions
+        if not plans[-1].decisions:
+            return Settled(engine, tuple(decisions), cycle, is_settled=True)
+        before = seen.setdefault(_state(engine), cycle)
+        if before != cycle:
+            return Settled(engine, tuple(decisions), cycle, False, cycle - before)
+    return Settled(engine, tuple(decisions), MOST_CYCLES, is_settled=False)
+
+
+def _engine(scenario: Scenario) -> Engine:
+    return Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
+
+
+def _state(engine: Engine) -> object:
+    """Return where every task is and in which state, to tell two moments apart."""
+    return tuple(
+        (name, group, bytes(members.states), *members.rows, *members.devices)
+        for name, entry in sorted(engine.entries().items())
+        for group, members in entry.members.items()
+    )

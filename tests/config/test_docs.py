@@ -1,0 +1,57 @@
+"""The manual's page of the format: its examples read, and it names everything."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from mooring.config import (
+    DEVICE_NAMES,
+    NAMES,
+    dump_scenario,
+    load_scenario,
+    read_scenario,
+    scenario_schema,
+)
+from mooring.config.parse import parse
+from mooring.config.schema import KEYS
+from mooring.model.mig import GEOMETRIES
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "scenario.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
+VALIDATOR = Draft202012Validator(scenario_schema())
+
+
+def test_there_are_examples() -> None:
+    assert len(BLOCKS) >= 4
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("text", BLOCKS, ids=range(len(BLOCKS)))
+def test_examples_of_the_page_read(text: str) -> None:
+    scenario = read_scenario(text)
+    assert read_scenario(dump_scenario(scenario)) == scenario
+    VALIDATOR.validate(parse(text))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_files_read(path: Path) -> None:
+    scenario = load_scenario(path)
+    assert read_scenario(dump_scenario(scenario)) == scenario
+    VALIDATOR.validate(parse(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_the_page_names_every_key(kind: str) -> None:
+    missing = [key for key in KEYS[kind] if not re.search(rf"\b{key}\b", PAGE)]
+    assert missing == []
+
+
+def test_the_page_names_every_choice() -> None:
+    words = [*NAMES, *DEVICE_NAMES, *GEOMETRIES]
+    assert [word for word in words if word not in PAGE] == []

@@ -1,0 +1,109 @@
+"""A scenario is decided once, or until it rests; what does not rest is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.engine import Engine
+from mooring.model.events import Adopted
+from mooring.model.plan import Evict, NoRoom
+from mooring.model.scenario import Scenario
+from mooring.model.settings import Policy
+from mooring.model.workload import Placement, TaskState
+from mooring.sim import settle as module
+from mooring.sim.settle import MOST_CYCLES, decide_once, settle
+from tests.build import decided, gang, nodes, picture, task
+
+if TYPE_CHECKING:
+    import pytest
+
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+
+def scenario(text: str, *waiting: Workload, policy: Policy = Policy()) -> Scenario:
+    topology, found = picture(text)
+    return Scenario(100.0, topology, tuple(found), policy=policy, waiting=waiting)
+
+
+def test_one_cycle_assumes_and_explains() -> None:
+    plan, engine = decide_once(scenario("a=8 b=8", gang("g", tasks=2, gpus=8), task("t")))
+
+    assert decided(plan) == [("bind", "g", (0, 1))]
+    assert nodes(plan) == {"a", "b"}
+    assert engine.waiting() == ["t"]
+    assert engine.entries()["g"].started_at == 100.0
+
+
+def test_what_fits_runs_when_it_has_settled() -> None:
+    result = settle(scenario("a=8 b=8", gang("g", tasks=2, gpus=8), task("t")))
+
+    assert (result.is_settled, result.cycles, result.repeats) == (True, 2, 0)
+    assert bytes(result.engine.entries()["g"].members["main"].states) == bytes(
+        [TaskState.RUNNING] * 2
+    )
+    assert isinstance(result.engine.reasons("t")[0], NoRoom)
+
+
+def test_nothing_to_do_settles_in_one_cycle() -> None:
+    result = settle(scenario("a=8"))
+
+    assert (result.is_settled, result.cycles, result.decisions) == (True, 1, ())
+
+
+def test_what_is_evicted_waits_again() -> None:
+    """Half a gang that was found running is undone, and makes room for the rest of the line."""
+    half = Adopted(gang("g", tasks=2, gpus=8), (Placement("main", (0,), ("a",), (255,)),), 50.0)
+    start = replace(scenario("a=8", task("t", 8), policy=Policy(gang_grace_s=0.0)), running=(half,))
+
+    result = settle(start)
+
+    verbs = [(type(d).__name__, d.workload) for d in result.decisions]
+    assert verbs == [("Evict", "g"), ("Bind", "t")]
+    assert result.is_settled
+    assert result.engine.waiting() == ["g"]
+
+
+def test_time_stands_still() -> None:
+    """A gang that may be incomplete for a while is left alone: its time is not up."""
+    half = Adopted(gang("g", tasks=2, gpus=8), (Placement("main", (0,), ("a",), (255,)),), 50.0)
+
+    result = settle(replace(scenario("a=8"), running=(half,)))
+
+    assert (result.is_settled, result.decisions) == (True, ())
+    assert "g" in result.engine.entries()
+
+
+class Restless(Engine):
+    """An engine that takes back what it did."""
+
+    def decide(self, now: float) -> Plan:
+        plan = super().decide(now)
+        evicts = []
+        if not plan.decisions:
+            for entry in list(self.entries().values()):
+                members = entry.members["main"]
+                found: list[Evict] = []
+                self._evict(entry, "main", members.staying(), "whim", found)  # type: ignore[arg-type]
+                evicts += found
+        return replace(plan, decisions=(*plan.decisions, *evicts))
+
+
+def test_what_comes_back_to_where_it_was_does_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Engine", Restless)
+
+    result = settle(scenario("a=8", task("t")))
+
+    assert not result.is_settled
+    assert result.repeats == 2
+    assert result.cycles == 3
+
+
+def test_what_goes_on_and_on_does_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Engine", Restless)
+    monkeypatch.setattr(module, "_state", lambda engine: object())
+
+    result = settle(scenario("a=8", task("t")))
+
+    assert (result.is_settled, result.cycles, result.repeats) == (False, MOST_CYCLES, 0)
