@@ -6,12 +6,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from bench import core
-from bench.measure import Result
+
+if TYPE_CHECKING:
+    from bench.measure import Result
 
 OUT = Path("build/bench.json")
 

@@ -226,7 +226,8 @@ def _churn() -> Iterator[Result]:
 
 def _refusal() -> Iterator[Result]:
     engine = _full(MAIN, left=9)
-    new, known = [], []
+    new: list[float] = []
+    known: list[float] = []
     for i in range(30):
         shape = Shape(amounts({"cpu": 1_000 + i}), gpus=8)
         for name, times in ((f"n{i}", new), (f"k{i}", known)):

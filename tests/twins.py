@@ -193,6 +193,8 @@ class Seat:
 
     shape: Shape
     node: Node
+    keeps_model: bool = False
+    """Its group uses one GPU model, so that nodes of others are no alternative."""
 
 
 def meant(shape: Shape, labels: Labels) -> bool:
@@ -207,7 +209,7 @@ def terms_hold(topology: Topology, nodes: Sequence[Node], old: list[Seat], new: 
     fresh = [pair for pair in among if any(each is seat for each in pair for seat in new)]
     return (
         not any(_are_too_close(topology, one, other) for one, other in fresh)
-        and all(_has_company(topology, one, every) for one in new)
+        and _company_holds(topology, old, new)
         and all(_is_level(topology, nodes, one, every) for one in new)
     )
 
@@ -225,9 +227,34 @@ def _are_too_close(topology: Topology, one: Seat, other: Seat) -> bool:
     )
 
 
-def _has_company(topology: Topology, one: Seat, every: list[Seat]) -> bool:
+def _company_holds(topology: Topology, old: list[Seat], new: list[Seat]) -> bool:
+    """Return whether the tasks can come in an order in which each finds the company it wants.
+
+    Those that want none come before all others or after; it may matter who is the first of a flock.
+    """
+    choosy = [seat for seat in new if seat.shape.near]
+    easy = [seat for seat in new if not seat.shape.near]
+    return any(
+        _all_arrive(topology, before, [first, *(seat for seat in choosy if seat is not first)])
+        for before in (old, [*old, *easy])
+        for first in choosy or easy[:1]
+    )
+
+
+def _all_arrive(topology: Topology, there: list[Seat], coming: list[Seat]) -> bool:
+    there = list(there)
+    while coming:
+        ready = next((s for s in coming if _has_company(topology, s, there)), None)
+        if ready is None:
+            return False
+        there.append(ready)
+        coming = [seat for seat in coming if seat is not ready]
+    return True
+
+
+def _has_company(topology: Topology, one: Seat, there: list[Seat]) -> bool:
     for term in one.shape.near:
-        company = [s for s in every if s is not one and meant(s.shape, term.labels)]
+        company = [seat for seat in there if meant(seat.shape, term.labels)]
         alone = not company and meant(one.shape, term.labels)
         found = any(_same(topology, term.level, one, other) for other in company)
         if not (term.weight or alone or found):
@@ -237,7 +264,12 @@ def _has_company(topology: Topology, one: Seat, every: list[Seat]) -> bool:
 
 def _is_level(topology: Topology, nodes: Sequence[Node], one: Seat, every: list[Seat]) -> bool:
     for term in one.shape.spread:
-        usable = {domain(topology, n, term.level) for n in nodes if allows(n, one.shape)}
+        usable = {
+            domain(topology, node, term.level)
+            for node in nodes
+            if allows(node, one.shape)
+            and (not one.keeps_model or node.gpu_model == one.node.gpu_model)
+        }
         counts = Counter(
             domain(topology, seat.node, term.level)
             for seat in every
@@ -367,7 +399,9 @@ class Exhaustive:
         if slot.keeps_model:
             more[slot.group] = room.node.gpu_model
         room.put(slot.shape, mask)
-        found = self._place(index + 1, more, [*seats, Seat(slot.shape, room.node)])
+        found = self._place(
+            index + 1, more, [*seats, Seat(slot.shape, room.node, slot.keeps_model)]
+        )
         room.put(slot.shape, mask, -1)
         return found
 
@@ -405,7 +439,8 @@ def problems(
                 wrong.append(f"{placement.group} has no room on {name} with devices {mask:b}")
             room.put(shape, mask)
             where[placement.group].append(room.node)
-            seats.append(Seat(shape, room.node))
+            keeps_model = shape.gpus > 0 and leaf_of[placement.group].min > 1
+            seats.append(Seat(shape, room.node, keeps_model))
     counts = {name: len(found) for name, found in where.items()}
     if counts != {leaf.name: leaf.min for leaf in leaf_of.values()}:
         return [*wrong, f"wrong numbers of tasks: {counts}"]

@@ -546,3 +546,17 @@ def test_request_with_level_and_slices_reads_as_written() -> None:
     request = near_by("rack", "", ("rack", 4), ("node", 2))
 
     assert [(s.level, s.size) for s in request.slices] == [("rack", 4), ("node", 2)]
+
+
+@pytest.mark.parametrize("level", ["node", "rack"])
+def test_equal_shapes_in_two_groups_are_counted_apart(level: str) -> None:
+    """Three devices for four tasks: after one group is tried and taken back, all is as before."""
+    world = cluster("r1: a=1 b=1 c=1")
+
+    plan = world.submit(
+        workload("w", group("x", tasks=3, slices=[(level, 1)]), group("y", tasks=1))
+    ).cycle()
+
+    assert plan.decisions == ()
+    assert reasons(world, "w") == (NotTogether(("x", "y")),)
+    world.settles()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
-from mooring.model.events import Adopted
+from mooring.model.events import Adopted, TasksChanged
 from mooring.model.plan import Evict, NoRoom
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
@@ -80,14 +80,15 @@ class Restless(Engine):
 
     def decide(self, now: float) -> Plan:
         plan = super().decide(now)
+        if plan.decisions:
+            return plan
         evicts = []
-        if not plan.decisions:
-            for entry in list(self.entries().values()):
-                members = entry.members["main"]
-                found: list[Evict] = []
-                self._evict(entry, "main", members.staying(), "whim", found)  # type: ignore[arg-type]
-                evicts += found
-        return replace(plan, decisions=(*plan.decisions, *evicts))
+        for name, entry in list(self.entries().items()):
+            tasks = tuple(entry.members["main"].staying())
+            if tasks:
+                self.observe(TasksChanged(name, "main", tasks, TaskState.RELEASING))
+                evicts.append(Evict(name, "main", tasks, "whim", "me"))
+        return replace(plan, decisions=tuple(evicts))
 
 
 def test_what_comes_back_to_where_it_was_does_not_settle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ FINE, NEGATIVE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a poor terminal is no reason to fail
     try:
         code = _run(argv)
         sys.stdout.flush()
@@ -219,7 +222,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _openb(arguments: argparse.Namespace) -> int:
-    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    jobs = arguments.jobs or getattr(os, "process_cpu_count", os.cpu_count)() or 1
     chosen = arguments.traces, arguments.file, arguments.policy, arguments.seed, jobs
     return openb(Choice(*chosen), as_json=arguments.output == "json")
 

@@ -34,7 +34,11 @@ def replay_file(path: str, *, as_json: bool) -> int:
 
 
 def _replay(path: Path) -> Replay:
-    with Journal.open(path) as journal, progress() as bar:
+    try:
+        journal = Journal.open(path)
+    except OSError as error:
+        raise JournalError(f"{path}: this cannot be read: {error.strerror}") from error
+    with journal, progress() as bar:
         task = bar.add_task("records", total=len(journal))
         try:
             return replay(journal, Engine, lambda done: bar.update(task, completed=done))

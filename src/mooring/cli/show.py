@@ -57,7 +57,7 @@ def print_json(data: object) -> None:
 
 def _lines(data: object, indent: str, depth: int) -> str:
     if not depth or not data or not isinstance(data, list | dict):
-        return json.dumps(data, ensure_ascii=False, allow_nan=False)
+        return json.dumps(data, allow_nan=False)
     inner = f"\n{indent} "
     if isinstance(data, list):
         items = [_lines(item, indent + " ", depth - 1) for item in data]

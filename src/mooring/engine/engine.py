@@ -38,8 +38,9 @@ from mooring.policy.beside import Beside, growth
 from mooring.policy.fit import Fits
 from mooring.policy.lines import Lines
 from mooring.policy.mix import Mix
-from mooring.policy.place import CutShortError, Placer
+from mooring.policy.place import Placer
 from mooring.policy.profile import Profile
+from mooring.policy.search import CutShortError, place
 from mooring.policy.why import why
 
 if TYPE_CHECKING:
@@ -485,7 +486,7 @@ class Engine:
         reasons: tuple[Reason, ...] = ()
         try:
             if not line.ask.problems:
-                seats = self._placer.place(line.ask, entry.queue)
+                seats = place(self._placer, line.ask, entry.queue)
         except CutShortError:
             self.books.rollback(0)
             reasons = (CutShort(self._placer.steps),)

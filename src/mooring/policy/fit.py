@@ -13,7 +13,7 @@ import numpy as np
 
 from mooring.model import mig
 from mooring.model.cluster import WHOLE
-from mooring.model.columns import INT, view
+from mooring.model.columns import INT, view, views
 from mooring.model.demand import DeviceKind
 from mooring.policy.constraints import Facts, exclusions, preference
 from mooring.policy.social import Company
@@ -47,10 +47,15 @@ class Fit:
         self._favoured_at = -1
         self._cursor = -1
         self._most: list[Counts] | None = None
-        self.anywhere: list[Counts] = []
+        self.anywhere = self._columns()
         """Slots without regard to terms about other tasks, where there are such terms."""
-        self.slots: list[Counts] = []
-        self.partly: list[Counts] = []
+        self.slots = self._columns()
+        self.partly = self._columns()
+        self.slots_of = views(self.slots)
+        self.partly_of = views(self.partly)
+
+    def _columns(self) -> list[Counts]:
+        return [np.zeros(len(first) - 1, np.int32) for first in self.books.tree.first]
 
     def refresh(self) -> None:
         """Catch up with the books."""
@@ -68,16 +73,20 @@ class Fit:
         self._cursor = books.log_end
 
     def _rebuild(self) -> None:
-        tree, books = self.books.tree, self.books
+        """Count from nothing; into the same columns, since others may be looking at them."""
+        books = self.books
         leaf = copies(books, self.demand, np.arange(books.count, dtype=INT)) * self.allowed
         if self.company is not None:
-            self.anywhere = [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
+            self._write(self.anywhere, leaf)
             leaf = leaf * self.company.welcome()
-        partly = leaf * (books.used[-1] > 0)
-        self.slots = [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
-        self.partly = [tree.sums(level, partly) for level in range(tree.leaf_level)] + [partly]
-        self.slots_of = [view(column) for column in self.slots]
-        self.partly_of = [view(column) for column in self.partly]
+        self._write(self.slots, leaf)
+        self._write(self.partly, leaf * (books.used[-1] > 0))
+
+    def _write(self, columns: list[Counts], leaf: Counts) -> None:
+        """Set the columns of all levels by the lowest."""
+        tree = self.books.tree
+        for level, column in enumerate(columns):
+            column[:] = tree.sums(level, leaf)
 
     def _refresh_few(self) -> None:
         books = self.books

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Behind, Reason, Waiting
+from mooring.model.plan import Behind, Reason
 from mooring.policy.ask import Ask
 
 if TYPE_CHECKING:

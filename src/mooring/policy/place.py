@@ -1,41 +1,31 @@
-"""Placing the minimum of a workload: flavor, then domain, then nodes, then devices.
+"""Placing the tasks of one group: flavor, then domain, then nodes, then devices.
 
-One group of equal tasks is placed by counting: the first choice is right, and "no" is exact.
-Several groups, or tasks with terms about each other, are searched: the counted choice first, then
-every other, with backtracking, under a bound of counted steps.
+A `Placer` yields choices, best first; `search` puts them together for whole workloads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
-from mooring.policy.devices import choose_devices, choose_many, device_choices
+from mooring.policy.devices import choose_devices, choose_many
 from mooring.policy.fit import ANY_FLAVOR, Fit
 from mooring.policy.room import COMPARED, Room, evenly, fewest, fewest_of, holding, room_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mooring.model.books import Books
     from mooring.model.columns import Counts, Ints
     from mooring.model.demand import Demand
-    from mooring.policy.ask import Ask
     from mooring.policy.fit import Fits
     from mooring.policy.profile import Profile
     from mooring.policy.room import Chosen
-
-DEEPEST = 100
-"""Groups of more tasks than this are not searched task by task."""
-MEMO_UP_TO = 64
-"""Clusters up to so many nodes remember failed states of a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +48,6 @@ class Seats:
     devices: list[int]
 
 
-class CutShortError(Exception):
-    """The search reached its bound."""
-
-
 class Placer:
     """Finds places in one set of books, by the rules of one profile. Takes what it finds."""
 
@@ -75,24 +61,6 @@ class Placer:
     def fit(self, demand: Demand, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
         """Return the fit of a demand, less the nodes that are to be avoided."""
         return self.fits.of(demand, flavor, wish, self.avoid)
-
-    # -- the whole workload -----------------------------------------------------------------
-
-    def place(self, ask: Ask, queue: int) -> list[Seats] | None:
-        """Place the minimum of a workload, booked; None, and nothing booked, if it cannot be."""
-        self.steps = 0
-        self.avoid = ask.avoid
-        if len(ask.leaves) == 1 and ask.root is ask.leaves[0]:
-            seats = self.place_leaf(ask.root, ANYWHERE, queue, service=ask.service)
-            if seats is not None or not self._needs_search(ask.root):
-                return None if seats is None else [seats]
-        search = _Search(self, queue, ask.service)
-        return search.run(ask.root)
-
-    def _needs_search(self, leaf: Part) -> bool:
-        """Return whether "no" by counting might be wrong: the tasks have terms about each other."""
-        assert leaf.demand is not None
-        return leaf.count > 1 and self.fit(leaf.demand).company is not None
 
     # wide: a leaf is placed with what is known of its workload
     def place_leaf(
@@ -141,18 +109,24 @@ class Placer:
         leaf = leaf.inside(max(leaf.required, within.level))
         rule = self.profile.rule(self.books, leaf, service=service)
         for wish in self.fits.wishes(demand):
-            for flavor in self._flavors(leaf, present):
+            for flavor in self.flavors(leaf, present):
                 fit = self.fit(demand, flavor, wish)
-                if fit.company is not None:
-                    yield from self._one_by_one(leaf, fit, within)
-                elif rule in self.profile.scores:
-                    yield from self._by_score(leaf, fit, within, rule)
-                elif leaf.count == 1 and not leaf.slices and rule == "e-binpack":
-                    yield from self._single(leaf, fit, within)
-                else:
-                    yield from self._by_domain(leaf, fit, within, rule, present)
+                for seats in self._choices(leaf, fit, within, rule, present):
+                    yield seats
+                    fit.refresh()  # who asks again may have booked and taken back meanwhile
 
-    def _flavors(self, leaf: Part, present: Ints | None) -> list[int]:
+    def _choices(
+        self, leaf: Part, fit: Fit, within: Within, rule: str, present: Ints | None
+    ) -> Iterator[Seats]:
+        if fit.company is not None:
+            return self._one_by_one(leaf, fit, within)
+        if rule in self.profile.scores:
+            return self._by_score(leaf, fit, within, rule)
+        if leaf.count == 1 and not leaf.slices and rule == "e-binpack":
+            return self._single(leaf, fit, within)
+        return self._by_domain(leaf, fit, within, rule, present)
+
+    def flavors(self, leaf: Part, present: Ints | None) -> list[int]:
         """Return the flavors to try: a group keeps to one, the most plentiful first."""
         books, demand = self.books, leaf.demand
         assert demand is not None
@@ -364,206 +338,3 @@ def pick_social(fit: Fit, area: slice) -> int:
     liking = fit.company.liking()[rows]
     order = np.lexsort((rows, -fit.books.used[-1][rows], -liking))
     return int(rows[order[0]])
-
-
-class _Search:
-    """Several groups, or tasks with terms: depth first, with backtracking, counted steps."""
-
-    def __init__(self, placer: Placer, queue: int, service: bool) -> None:
-        self.placer = placer
-        self.books = placer.books
-        self.queue = queue
-        self.service = service
-        self.seats: list[Seats] = []
-        self.failed: set[tuple[object, ...]] = set()
-        self.numbers: list[int] = []
-        """The demands in it: who is where matters to terms about other tasks."""
-
-    def run(self, root: Part) -> list[Seats] | None:
-        mark = self.books.checkpoint()
-        self.numbers = sorted({leaf.demand.index for leaf in root.leaves() if leaf.demand})
-        if self._solve([(root, ANYWHERE)]):
-            order = {leaf.name: i for i, leaf in enumerate(root.leaves())}
-            return _merge(sorted(self.seats, key=lambda seats: order[seats.part.name]))
-        self.books.rollback(mark)
-        return None
-
-    def _solve(self, todo: list[tuple[Part, Within]]) -> bool:
-        if not todo:
-            return True
-        (part, within), rest = todo[0], todo[1:]
-        state = self._state(todo)
-        if state in self.failed:
-            return False
-        found = self._inner(part, within, rest) if part.parts else self._leaf(part, within, rest)
-        if not found and state is not None:
-            self.failed.add(state)
-        return found
-
-    def _state(self, todo: list[tuple[Part, Within]]) -> tuple[object, ...] | None:
-        """Return what is to do and what the books say, where it is small enough to remember."""
-        books = self.books
-        if books.count > MEMO_UP_TO:
-            return None
-        rows = books.open.tobytes() + books.share.tobytes() + books.mig_used.tobytes()
-        who = b"".join(books.tally[number].tobytes() for number in self.numbers)
-        return (*((id(part), within) for part, within in todo), rows, who)
-
-    def _step(self) -> None:
-        self.placer.steps += 1
-        if self.placer.steps > self.placer.profile.search_steps:
-            raise CutShortError
-
-    def _inner(self, part: Part, within: Within, rest: list[tuple[Part, Within]]) -> bool:
-        """Choose the domain of an inner group, then go on with its parts, hardest first."""
-        tree = self.books.tree
-        top = max(part.required, within.level)
-        start = max(part.preferred, top)
-        tried = set()
-        for level in range(start, top - 1, -1):
-            low, high = tree.inside(within.level, within.domain, level)
-            for domain in self._promising(part, level, low, high):
-                rows = tree.rows(level, domain)
-                if (rows.start, rows.stop) in tried:
-                    continue
-                tried.add((rows.start, rows.stop))
-                self._step()
-                todo = [(child, Within(level, domain)) for child in _hardest_first(part.parts)]
-                if self._solve([*todo, *rest]):
-                    return True
-        return False
-
-    def _promising(self, part: Part, level: int, low: int, high: int) -> list[int]:
-        """Return domains that hold every leaf of a part on its own, the tightest first."""
-        good = np.ones(high - low, np.bool_)
-        slack = np.zeros(high - low, INT)
-        for leaf in part.leaves():
-            assert leaf.demand is not None
-            fit = self.placer.fit(leaf.demand)
-            if fit.company is None:
-                good &= fit.slots[level][low:high] >= leaf.count
-                slack += fit.slots[level][low:high] - leaf.count
-        domains = np.flatnonzero(good)
-        return [low + int(i) for i in domains[np.lexsort((domains, slack[domains]))]]
-
-    def _leaf(self, leaf: Part, within: Within, rest: list[tuple[Part, Within]]) -> bool:
-        demand = leaf.demand
-        assert demand is not None
-        for seats in self.placer.choices(leaf, within, service=self.service):
-            self._step()
-            if self._with(seats, lambda: self._solve(rest)):
-                return True
-        if not rest and self.placer.fit(demand).company is None:
-            return False  # counting was exact, and nothing comes after
-        for flavor in self.placer._flavors(leaf, None):
-            if self._every_way(leaf, within, flavor, rest):
-                return True
-        return False
-
-    def _with(self, seats: Seats, then: Callable[[], bool]) -> bool:
-        """Book seats and go on; take them back if that leads nowhere."""
-        demand = seats.part.demand
-        assert demand is not None
-        mark = self.books.checkpoint()
-        self.books.take(demand, seats.rows, seats.devices, self.queue)
-        self.seats.append(seats)
-        if then():
-            return True
-        self.seats.pop()
-        self.books.rollback(mark)
-        return False
-
-    def _every_way(
-        self, leaf: Part, within: Within, flavor: int, rest: list[tuple[Part, Within]]
-    ) -> bool:
-        """Try all distributions: over domains if one is required, slice by slice, task by task."""
-        if leaf.count > DEEPEST:
-            raise CutShortError
-        tree = self.books.tree
-        level = max(leaf.required, within.level)
-        leaf = leaf.inside(level)
-        low, high = tree.inside(within.level, within.domain, level)
-        for domain in range(low, high):
-            if self._runs(leaf, Within(level, domain), leaf.count, flavor, rest):
-                return True
-        return False
-
-    # wide: the state of a recursion
-    def _runs(
-        self, leaf: Part, within: Within, left: int, flavor: int, rest: list[tuple[Part, Within]]
-    ) -> bool:
-        """Place `left` tasks, slice by slice, inside a domain."""
-        if not left:
-            return self._solve(rest)
-        if not leaf.slices:
-            rows = self.books.tree.rows(within.level, within.domain)
-            return self._tasks(leaf, rows, left, flavor, lambda: self._solve(rest))
-        (level, size), inner = leaf.slices[0], leaf.slices[1:]
-        run = Part(leaf.name, leaf.demand, size, slices=inner)
-        low, high = self.books.tree.inside(within.level, within.domain, level)
-        for domain in range(low, high):
-            here = Within(level, domain)
-            if self._run(
-                run, here, flavor, lambda: self._runs(leaf, within, left - size, flavor, rest)
-            ):
-                return True
-        return False
-
-    def _run(self, run: Part, within: Within, flavor: int, then: Callable[[], bool]) -> bool:
-        if not run.slices:
-            rows = self.books.tree.rows(within.level, within.domain)
-            return self._tasks(run, rows, run.count, flavor, then)
-        (level, size), inner = run.slices[0], run.slices[1:]
-        part = Part(run.name, run.demand, size, slices=inner)
-
-        def inner_runs(left: int) -> bool:
-            if not left:
-                return then()
-            low, high = self.books.tree.inside(within.level, within.domain, level)
-            return any(
-                self._run(part, Within(level, d), flavor, lambda: inner_runs(left - size))
-                for d in range(low, high)
-            )
-
-        return inner_runs(run.count)
-
-    # wide: the state of a recursion
-    def _tasks(
-        self, leaf: Part, rows: slice, left: int, flavor: int, then: Callable[[], bool]
-    ) -> bool:
-        """Place tasks one by one on rows of ascending index, on every choice of devices."""
-        if not left:
-            return then()
-        demand = leaf.demand
-        assert demand is not None
-        slots = self.placer.fit(demand, flavor).slots[-1]
-        if self.placer.fit(demand, flavor).company is None and slots[rows].sum() < left:
-            return False
-        for row in (np.flatnonzero(slots[rows] > 0) + rows.start).tolist():
-            for mask in list(device_choices(self.books, demand, row, self.placer.profile.devices)):
-                self._step()
-                here = slice(row, rows.stop)
-                more = partial(self._tasks, leaf, here, left - 1, flavor, then)
-                if self._with(Seats(leaf, [row], [mask]), more):
-                    return True
-        return False
-
-
-def _hardest_first(parts: tuple[Part, ...]) -> list[Part]:
-    """Order parts: those bound to a domain first, then those with the biggest tasks."""
-
-    def ease(part: Part) -> tuple[int, int]:
-        weight = max((leaf.demand.weight for leaf in part.leaves() if leaf.demand), default=0)
-        return -part.required, -weight
-
-    return sorted((part for part in parts), key=ease)
-
-
-def _merge(found: list[Seats]) -> list[Seats]:
-    """Join the seats of one leaf that were found task by task."""
-    merged: dict[str, Seats] = {}
-    for seats in found:
-        into = merged.setdefault(seats.part.name, Seats(seats.part, [], []))
-        into.rows.extend(seats.rows)
-        into.devices.extend(seats.devices)
-    return list(merged.values())

@@ -44,22 +44,46 @@ class Company:
         return cls(books, demand, allowed, rivals)
 
     def welcome(self) -> Bools:
-        """Return the nodes where one more task breaks no required term."""
+        """Return the nodes where one more task breaks no required term as things stand."""
         shape = self.demand.shape
-        met = np.ones(self.books.count, np.bool_)
+        met = self.undisturbed()
         for near in shape.near:
             if not near.weight:
                 met &= self._near(near.level, near.labels)
-        for apart in shape.apart:
-            if not apart.weight:
-                met &= self._at(apart.level, self._matching(apart.labels)) == 0
-        for rival, level in self.rivals:
-            met &= self._at(level, self.books.tally[rival.index]) == 0
         for spread in shape.spread:
             if spread.required:
                 itself = has_labels(shape, spread.labels)
                 met &= self._excess(spread.level, spread.labels) + itself <= spread.skew
         return met
+
+    def undisturbed(self) -> Bools:
+        """Return the nodes with nobody that the task, or who, wants to be apart.
+
+        Unlike the other terms this one cannot be mended by placing more tasks.
+        """
+        met = np.ones(self.books.count, np.bool_)
+        for apart in self.demand.shape.apart:
+            if not apart.weight:
+                met &= self._at(apart.level, self._matching(apart.labels)) == 0
+        for rival, level in self.rivals:
+            met &= self._at(level, self.books.tally[rival.index]) == 0
+        return met
+
+    def holds(self, rows: list[int]) -> bool:
+        """Return whether the terms about company hold for tasks that are placed on these rows."""
+        shape = self.demand.shape
+        for near in shape.near:
+            itself = has_labels(shape, near.labels)
+            counts = self._matching(near.labels)
+            if near.weight or (itself and counts.sum() == 1):
+                continue
+            if (self._at(near.level, counts)[rows] <= itself).any():
+                return False
+        return all(
+            not spread.required
+            or (self._excess(spread.level, spread.labels)[rows] <= spread.skew).all()
+            for spread in shape.spread
+        )
 
     @property
     def has_wishes(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mooring.engine import Engine
 from mooring.model.cluster import WHOLE, Device, Node
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from mooring.model.events import Event
     from mooring.model.plan import Plan
+
+T = TypeVar("T")
 
 POLICIES = {
     "fgd": "fgd",
@@ -103,18 +106,28 @@ class Traces:
         }
         return sorted(name for name in names if self._find(f"arrivals_{order_of(name)}"))
 
-    def rows(self, name: str) -> Iterator[dict[str, str]]:
-        """Yield the rows of a file."""
+    def read(self, name: str, make: Callable[[dict[str, str]], T]) -> list[T]:
+        """Return what `make` makes of every row of a file."""
         path = self._find(name)
         if path is None:
             raise StudyError(f"{self.folder}: there is no file {name}.csv or {name}.csv.gz")
+        line = 0
         try:
             with (gzip.open if path.suffix == ".gz" else open)(
                 path, "rt", encoding="utf-8"
             ) as file:
-                yield from csv.DictReader(file)
-        except (OSError, EOFError, UnicodeError, csv.Error) as error:
+                reader = csv.DictReader(file)
+                made = []
+                for row in reader:
+                    line = reader.line_num
+                    made.append(make(row))
+                return made
+        except (OSError, EOFError, UnicodeError, csv.Error, zlib.error) as error:
             raise StudyError(f"{path}: this cannot be read: {error}") from error
+        except KeyError as error:
+            raise StudyError(f"{path}: there is no column {error}") from error
+        except (TypeError, ValueError) as error:
+            raise StudyError(f"{path}: line {line} is not as it should be: {error}") from error
 
     def _places(self) -> list[Path]:
         return [self.folder / part for part in ("", "openb-2023", "fgd-arrivals")]
@@ -158,22 +171,18 @@ def load(folder: str, file: str) -> Inputs:
     """Read all that the runs on one pod file need."""
     traces = Traces(folder)
     order = order_of(file)
-    try:
-        nodes = tuple(_node(row) for row in traces.rows(_NODES))
-        pods = {row["name"]: _pod(row) for row in traces.rows(f"openb_pod_list_{file}")}
-        arrivals: dict[int, list[str]] = {}
-        for row in traces.rows(f"arrivals_{order}"):
-            arrivals.setdefault(int(row["seed"]), []).append(row["pod"])
-        ranks: dict[int, dict[str, int]] = {}
-        for row in traces.rows(f"noderank_{order}"):
-            ranks.setdefault(int(row["seed"]), {})[row["node"]] = int(row["rank"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StudyError(
-            f"{folder}: the files of {file} are not as they should be: {error!r}"
-        ) from error
-    strangers = {pod for order_ in arrivals.values() for pod in order_} - pods.keys()
-    if strangers:
-        raise StudyError(f"{folder}: arrivals_{order} names {min(strangers)}, which {file} has not")
+    nodes = tuple(traces.read(_NODES, _node))
+    pods = dict(traces.read(f"openb_pod_list_{file}", lambda row: (row["name"], _pod(row))))
+    arrivals: dict[int, list[str]] = {}
+    for seed, pod in traces.read(f"arrivals_{order}", lambda row: (int(row["seed"]), row["pod"])):
+        if pod not in pods:
+            raise StudyError(f"{folder}: arrivals_{order} names {pod}, which {file} has not")
+        arrivals.setdefault(seed, []).append(pod)
+    ranks: dict[int, dict[str, int]] = {}
+    for seed, node, rank in traces.read(f"noderank_{order}", _rank):
+        ranks.setdefault(seed, {})[node] = rank
+    if any(rank.keys() != {node.name for node in nodes} for rank in ranks.values()):
+        raise StudyError(f"{folder}: noderank_{order} does not name the same nodes as {_NODES}")
     return Inputs(nodes, pods, arrivals, ranks)
 
 
@@ -181,6 +190,10 @@ def _node(row: dict[str, str]) -> Node:
     capacity = amounts({CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])})
     devices = (Device(),) * int(row["gpu"])
     return Node(row["sn"], capacity, gpu_model=row["model"], devices=devices)
+
+
+def _rank(row: dict[str, str]) -> tuple[int, str, int]:
+    return int(row["seed"]), row["node"], int(row["rank"])
 
 
 def _pod(row: dict[str, str]) -> Pod:
