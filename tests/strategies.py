@@ -399,6 +399,21 @@ def memories() -> SearchStrategy[Memory]:
 
 
 @st.composite
+def _finished(
+    draw: DrawFn, workload: Workload, placements: tuple[Placement, ...]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Draw tasks that are done: some of those that have no place."""
+    placed = {(p.group, task) for p in placements for task in p.tasks}
+    found = []
+    for leaf in workload.leaves():
+        free = [task for task in range(leaf.most) if (leaf.name, task) not in placed]
+        done = draw(st.lists(st.sampled_from(free), unique=True, max_size=2)) if free else []
+        if done:
+            found.append((leaf.name, tuple(sorted(done))))
+    return tuple(found)
+
+
+@st.composite
 def scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Scenario:
     """Draw a whole moment; some of the workloads run."""
     topology = draw(topologies())
@@ -421,7 +436,8 @@ def scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Sce
     for workload in drawn:
         if draw(st.booleans()):
             placements = _place(workload, rooms) if draw(st.integers(0, 3)) else ()
-            running.append(Adopted(workload, placements, draw(instants)))
+            finished = draw(_finished(workload, placements))
+            running.append(Adopted(workload, placements, draw(instants), finished))
         else:
             waiting.append(workload)
     return Scenario(

@@ -468,10 +468,12 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "workloads[0].placements[1].tasks",
         "placed before",
     ),
-    "below the minimum": (
-        running("tasks: 2", "nodes: [a]"),
-        "workloads[0].placements",
-        "at least 2 tasks",
+    "done and running": (
+        running("tasks: 2", "nodes: [a]").replace(
+            "placements", "finished: [{tasks: [0]}], placements"
+        ),
+        "workloads[0].finished[0].tasks[0]",
+        "each task once",
     ),
     "devices left out": (
         running("gpus: 1", "nodes: [a]"),

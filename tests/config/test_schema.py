@@ -145,4 +145,4 @@ def test_every_field_of_groups_and_workloads_has_a_key() -> None:
     leaf = names_of(Shape, TopologyRequest) - {"amounts"} | LEAF | {"min", "max"}
     assert set(KEYS["group"]) == leaf | names_of(PodGroup) - {"shape", "topology"}
     own = {name.removesuffix("_s") for name in names_of(Workload) - {"topology"}}
-    assert set(KEYS["workload"]) == leaf | own | {"running", "started_at", "placements"}
+    assert set(KEYS["workload"]) == leaf | own | {"running", "started_at", "placements", "finished"}

@@ -179,8 +179,9 @@ def test_a_workload_ends_its_run_time_after_its_start() -> None:
     assert life.engine.entries() == {}
 
 
-def test_what_has_no_run_time_and_what_does_not_fit_stays() -> None:
-    life = Life("a=8").submit(0, task("serves", 8), task("waits", 8)).run()
+@pytest.mark.parametrize("run_s", [None, inf])
+def test_what_has_no_run_time_and_what_does_not_fit_stays(run_s: float | None) -> None:
+    life = Life("a=8", lambda workload: run_s).submit(0, task("serves", 8), task("waits", 8)).run()
 
     assert list(life.engine.entries()) == ["serves", "waits"]
     assert life.engine.waiting() == ["waits"]

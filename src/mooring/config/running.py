@@ -75,30 +75,50 @@ def _words(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def read_placements(fields: Fields, workload: Workload, use: Use) -> tuple[Placement, ...]:
-    """Read where a running workload is; nothing: only its charge is known."""
-    cursors = fields.items("placements")
+Finished = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def read_running(
+    fields: Fields, workload: Workload, use: Use
+) -> tuple[tuple[Placement, ...], Finished]:
+    """Read where a running workload is, and what of it is done; nothing: only its charge is known.
+
+    Fewer tasks than the minimum are a fair moment: a gang may have lost some.
+    """
     leaves = {leaf.name: leaf for leaf in workload.leaves()}
     tasks: dict[str, set[int]] = {leaf: set() for leaf in leaves}
-    mistakes = len(fields.cursor.notes.mistakes)
-    read = [_read_placement(cursor, leaves, tasks, use) for cursor in cursors]
-    is_right = len(fields.cursor.notes.mistakes) == mistakes
-    for leaf in leaves.values() if cursors and is_right else ():
-        if len(tasks[leaf.name]) < leaf.min:
-            fix = f"place at least {leaf.min} tasks of group {leaf.name!r}, or none of any"
-            fields.wrong("placements", fix)
-    return tuple(placement for placement in read if placement)
+    read = [_read_placement(cursor, leaves, tasks, use) for cursor in fields.items("placements")]
+    done = [_read_finished(cursor, leaves, tasks) for cursor in fields.items("finished")]
+    return tuple(found for found in read if found), tuple(found for found in done if found)
+
+
+def _read_group(fields: Fields, leaves: dict[str, PodGroup]) -> PodGroup | None:
+    group_name = fields.take("group", name, "main")
+    group = leaves.get(group_name)
+    if group is None:
+        fix = f"give a group of the workload that has tasks{nearest(group_name, leaves)}"
+        fields.wrong("group", fix)
+    return group
+
+
+def _read_finished(
+    cursor: Cursor, leaves: dict[str, PodGroup], tasks: dict[str, set[int]]
+) -> tuple[str, tuple[int, ...]] | None:
+    fields = cursor.fields(KEYS["finished"])
+    group = _read_group(fields, leaves)
+    if group is None:
+        return None
+    if not fields.items("tasks"):
+        fields.wrong("tasks", "give the tasks that are done")
+    return group.name, _read_tasks(fields, group, tasks[group.name], 0)
 
 
 def _read_placement(
     cursor: Cursor, leaves: dict[str, PodGroup], tasks: dict[str, set[int]], use: Use
 ) -> Placement | None:
     fields = cursor.fields(KEYS["placement"])
-    group_name = fields.take("group", name, "main")
-    group = leaves.get(group_name)
+    group = _read_group(fields, leaves)
     if group is None:
-        fix = f"give a group of the workload that has tasks{nearest(group_name, leaves)}"
-        fields.wrong("group", fix)
         return None
     nodes = fields.items("nodes")
     if not nodes:
@@ -109,8 +129,8 @@ def _read_placement(
             fields.wrong(key, f"give as many as there are nodes: {len(nodes)}")
             return None
     return Placement(
-        group_name,
-        _read_tasks(fields, group, tasks[group_name], len(nodes)),
+        group.name,
+        _read_tasks(fields, group, tasks[group.name], len(nodes)),
         tuple(node.take(name, "") for node in nodes),
         _read_use(fields, nodes, group.shape, use),
     )

@@ -189,6 +189,7 @@ _WORKLOAD_DEFS = {
             "running": _say("it runs already", _FLAG),
             "started_at": _number(),
             "placements": _say("where it runs", _list(_ref("placement"))),
+            "finished": _say("tasks that are done", _list(_ref("finished"))),
             "groups": _GROUPS,
             **_LEAF,
             **_TOPOLOGY,
@@ -234,6 +235,9 @@ _WORKLOAD_DEFS = {
             ),
         },
         "nodes",
+    ),
+    "finished": _object(
+        {"group": _say("left out: main", _NAME), "tasks": _list(_whole(), minItems=1)}, "tasks"
     ),
     "memory": _object(
         {

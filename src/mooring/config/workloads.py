@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.config.reader import nearest
-from mooring.config.running import Use, read_placements
+from mooring.config.running import Use, read_running
 from mooring.config.schema import KEYS, LEAF_KEYS, PRIORITY_MOST, SLICES_MOST
 from mooring.config.shapes import read_shape
 from mooring.config.units import duration, flag, instant, mebibytes, name, positive_duration, whole
@@ -39,11 +39,11 @@ class WorkloadReader:
         workload = self._read_workload(fields)
         if fields.take("running", flag, False):
             started_at = fields.take("started_at", instant, 0.0)
-            placements = read_placements(fields, workload, self._use)
-            self.running.append(Adopted(workload, placements, started_at))
+            placements, finished = read_running(fields, workload, self._use)
+            self.running.append(Adopted(workload, placements, started_at, finished))
             return
         self.waiting.append(workload)
-        for key in ("started_at", "placements"):
+        for key in ("started_at", "placements", "finished"):
             if key in fields:
                 fields.wrong(key, "remove it, or give `running: true`: it is for what runs")
 

@@ -127,10 +127,11 @@ def _device(device: Device) -> Data:
 def _adopted(adopted: Adopted, nodes: dict[str, Node]) -> Data:
     shapes = {leaf.name: leaf.shape for leaf in adopted.workload.leaves()}
     placements = [_placement(p, shapes.get(p.group, Shape()), nodes) for p in adopted.placements]
+    finished = [{"group": group, "tasks": list(tasks)} for group, tasks in adopted.finished]
     return {
         **_workload(adopted.workload),
         "running": True,
-        **_sparse(started_at=adopted.started_at, placements=placements),
+        **_sparse(started_at=adopted.started_at, placements=placements, finished=finished),
     }
 
 

@@ -57,6 +57,11 @@ class Fit:
     def _columns(self) -> list[Counts]:
         return [np.zeros(len(first) - 1, np.int32) for first in self.books.tree.first]
 
+    def meet(self, company: Company | None) -> None:
+        """Mind the terms about other tasks that concern the demand; all is counted anew then."""
+        self.company = company
+        self._cursor = -1
+
     def refresh(self) -> None:
         """Catch up with the books."""
         books = self.books
@@ -255,21 +260,12 @@ class Fits:
         avoid: tuple[str, ...] = (),
     ) -> Fit:
         """Return the fit of a demand on nodes of one flavor that are liked at least so much."""
-        facts = self.facts()
+        self.facts()
         key = demand.index, flavor, wish, avoid
         fit = self._fits.get(key)
         if fit is None:
-            allowed = self.allowed(demand)
-            allowed[[self.books.row_of[name] for name in avoid if name in self.books.row_of]] = (
-                False
-            )
-            if flavor != ANY_FLAVOR:
-                allowed &= self.books.flavor == flavor
-            liked = None if wish == -np.inf else preference(self.books, facts, demand.shape)
-            if liked is not None:
-                allowed &= liked >= wish
-            fit = self._fits[key] = Fit(self.books, demand, allowed)
-            fit.company = Company.of(self.books, demand, allowed)
+            fit = self._fits[key] = Fit(self.books, demand, self._usable(*key))
+            fit.meet(self._company(demand, flavor))
             fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         if self._shapes != len(self.books.demands):
             self._meet_newcomers()
@@ -281,15 +277,28 @@ class Fits:
         new = self.books.demands[self._shapes :]
         self._shapes = len(self.books.demands)
         if any(demand.shape.apart for demand in new):
-            for known in self._fits.values():
-                known.company = Company.of(self.books, known.demand, known.allowed)
-                known.is_plain &= known.company is None
+            for (_, flavor, _, _), fit in self._fits.items():
+                fit.meet(self._company(fit.demand, flavor))
+                fit.is_plain &= fit.company is None
 
-    def allowed(self, demand: Demand) -> Bools:
-        """Return the nodes that the constraints of a demand leave."""
+    def _company(self, demand: Demand, flavor: int) -> Company | None:
+        return Company.of(self.books, demand, self._eligible(demand, flavor))
+
+    def _eligible(self, demand: Demand, flavor: int) -> Bools:
+        """Return the nodes of a flavor that the constraints of a demand leave."""
         found = exclusions(self.books, self.facts(), demand.shape)
-        allowed: Bools = ~np.logical_or.reduce([mask for _, mask in found])
-        return allowed
+        eligible: Bools = ~np.logical_or.reduce([mask for _, mask in found])
+        if flavor != ANY_FLAVOR:
+            eligible &= self.books.flavor == flavor
+        return eligible
+
+    def _usable(self, number: int, flavor: int, wish: float, avoid: tuple[str, ...]) -> Bools:
+        """Return the eligible nodes that are liked enough and not to be avoided."""
+        books, demand = self.books, self.books.demands[number]
+        usable = self._eligible(demand, flavor)
+        usable[[books.row_of[name] for name in avoid if name in books.row_of]] = False
+        liked = None if wish == -np.inf else preference(books, self.facts(), demand.shape)
+        return usable if liked is None else usable & (liked >= wish)
 
     def wishes(self, demand: Demand) -> tuple[float, ...]:
         """Return the bounds of preference to try in turn; the last leaves nobody out."""

@@ -15,6 +15,7 @@ import numpy as np
 from mooring.model.columns import INT
 from mooring.policy.ask import Part
 from mooring.policy.devices import device_choices
+from mooring.policy.fit import ANY_FLAVOR
 from mooring.policy.place import ANYWHERE, Placer, Seats, Within
 
 if TYPE_CHECKING:
@@ -85,10 +86,12 @@ class _Search:
 
     def _terms_hold(self) -> bool:
         """Return whether, now that all are placed, everyone has the company that it asks for."""
-        for seats in self.seats:
+        for seats in _merge(self.seats) if self.has_terms else ():
             demand = seats.part.demand
             assert demand is not None
-            company = self.placer.fit(demand).company
+            keeps = len(seats.rows) > 1 and demand.shape.gpus
+            flavor = self.books.flavor_of[seats.rows[0]] if keeps else ANY_FLAVOR
+            company = self.placer.fit(demand, flavor).company
             if company is not None and not company.holds(seats.rows):
                 return False
         return True

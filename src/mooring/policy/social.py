@@ -26,12 +26,13 @@ class Company:
 
     books: Books
     demand: Demand
-    allowed: Bools
+    eligible: Bools
+    """The nodes that its constraints leave; spread is measured over their domains."""
     rivals: tuple[tuple[Demand, str], ...]
     """Demands that want to be apart from this one, and at which level."""
 
     @classmethod
-    def of(cls, books: Books, demand: Demand, allowed: Bools) -> Company | None:
+    def of(cls, books: Books, demand: Demand, eligible: Bools) -> Company | None:
         """Return the company of a demand, or None if nobody's terms concern it."""
         rivals = tuple(
             (other, term.level)
@@ -41,7 +42,7 @@ class Company:
         )
         if not rivals and not demand.shape.is_social:
             return None
-        return cls(books, demand, allowed, rivals)
+        return cls(books, demand, eligible, rivals)
 
     def welcome(self) -> Bools:
         """Return the nodes where one more task breaks no required term as things stand."""
@@ -122,9 +123,9 @@ class Company:
     def _excess(self, level: str, labels: Labels) -> Counts:
         """Return by how much every node's domain is above the emptiest one that could be used."""
         at = self._at(level, self._matching(labels))
-        if not self.allowed.any():
+        if not self.eligible.any():
             return at
-        above: Counts = at - at[self.allowed].min()
+        above: Counts = at - at[self.eligible].min()
         return above
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Listener = Callable[[float, Sequence[Event], Plan], None]
 """Hears of every cycle: when, what was observed since the one before, and the plan."""
 RunTime = Callable[["Workload"], float | None]
-"""How long a workload runs once its minimum does; None: until someone ends it."""
+"""How long a workload runs once its minimum does; None or infinite: until someone ends it."""
 
 _RANK: dict[type, int] = {
     Ended: 0,
@@ -95,7 +95,7 @@ class Loop:
         self._grace_s = grace_s
         self._sequence = count()
         self._heap: list[tuple[float, int, int, Event | None, bool]] = []
-        """Time, kind, sequence, fact (None: a timer), and whether it is an effect."""
+        """Time, kind, sequence, fact (None: a timer), and whether it is an effect of a plan."""
         self._observed: list[Event] = []
         """What the engine was told since it last decided."""
         self._end_of: dict[str, int] = {}
@@ -103,6 +103,7 @@ class Loop:
         self._change_of: dict[tuple[str, str, int], int] = {}
         """Tasks that start or release, and the sequence of the fact that is to come."""
         self._timer = -1
+        """Sequence of the timer that the last plan asked for."""
 
     @property
     def next_at(self) -> float:
@@ -118,8 +119,8 @@ class Loop:
         self._listeners.append(listener)
 
     def wake(self, time: float) -> None:
-        """Let the engine decide then even if nothing happens; an earlier wish is forgotten."""
-        self._timer = self._push(time, _TIMER, None)
+        """Let the engine decide then even if nothing happens."""
+        self._push(time, _TIMER, None)
 
     def run(self, until: float = inf) -> None:
         """Take every instant up to `until`."""
@@ -136,7 +137,7 @@ class Loop:
         while heap and heap[0][0] == now:
             _, _, sequence, event, is_effect = heappop(heap)
             if event is None:
-                stirred |= sequence == self._timer
+                stirred |= not is_effect or sequence == self._timer
                 continue
             due = self._due(event, sequence) if is_effect else event
             if due is not None:
@@ -177,7 +178,7 @@ class Loop:
         self.cycles += 1
         self._timer = -1
         if plan.wake_at is not None:
-            self.wake(max(plan.wake_at, now))
+            self._timer = self._push(max(plan.wake_at, now), _TIMER, None, is_effect=True)
         for decision in plan.decisions:
             match decision:
                 case Bind():
@@ -221,7 +222,7 @@ class Loop:
             self._end_of.pop(name, None)
         elif name not in self._end_of:
             run_s = self._run_time(entry.workload)
-            if run_s is None:
+            if run_s is None or run_s == inf:
                 self._end_of[name] = -1
                 return
             at = max(began_at + run_s, self.now)
