@@ -323,6 +323,30 @@ def test_gang_whose_last_tasks_finish_while_it_is_incomplete_comes_back() -> Non
     world.settles()
 
 
+def test_growth_never_starts_a_workload_that_lost_its_minimum() -> None:
+    """It waited to grow when it lost its node: what waits now is its minimum, and only that."""
+    world = cluster("a=2").run(gang("g", tasks=2, most=3))
+
+    plan = world.leave("a").join(node("b", 1)).cycle()
+
+    assert plan.decisions == ()
+    assert decided(world.join(node("c", 2)).cycle()) == [("bind", "g", (0, 1)), ("bind", "g", (2,))]
+    world.settles()
+
+
+def test_two_gangs_undone_in_one_cycle_are_both_on_their_way_out() -> None:
+    """What one gang's failed completion takes back is not the eviction of another."""
+    world = cluster("a=1 b=1 c=1 d=1").run(gang("g", tasks=2), gang("h", tasks=2))
+    world.leave("b", "d").cycle(0.0)
+
+    plan = world.cycle(60.0)
+
+    assert decided(plan) == [("evict", "g", (0,)), ("evict", "h", (0,))]
+    assert int(world.engine.books.releasing.sum()) == 2
+    world.confirm(plan).cycle(61.0)
+    assert int(world.engine.books.releasing.sum()) == 0
+
+
 # -- nodes ----------------------------------------------------------------------------------
 
 
@@ -877,6 +901,20 @@ def test_adopted_elastic_work_grows() -> None:
     world.settles()
 
 
+def test_work_on_a_device_that_is_gone_survives_a_restart() -> None:
+    """A node lost a device under a running task: the next life of the engine takes both as told."""
+    world = cluster("a=2").run(task("t"), task("u")).change("a", devices=gpus(1))
+    scene = world.engine.snapshot()
+
+    other = Engine(scene.topology, scene.policy, scene.memory, scene.queues)
+    for event in scene.events():
+        other.observe(event)
+
+    assert other.decide(0.0) == Plan()
+    assert other.entries().keys() == {"t", "u"}
+    assert other.snapshot() == scene
+
+
 # -- contradictions -------------------------------------------------------------------------
 
 
@@ -976,6 +1014,12 @@ def test_fork_gives_the_same_plans_and_does_not_disturb_the_original() -> None:
         each.end("g").join(node("e", 8, "r3")).run(task("v", 8), now=6.0)
     assert world.plans[-2:] == twin.plans
     assert world.engine.snapshot() == twin.engine.snapshot()
+
+
+def test_fork_after_a_workload_that_was_to_grow_has_ended() -> None:
+    world = cluster("a=8").adopt(gang("g", tasks=1, most=2), {"a": [1]}).end("g")
+
+    assert world.engine.fork().decide(0.0) == world.cycle()
 
 
 def test_fork_knows_what_was_not_yet_told() -> None:

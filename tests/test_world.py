@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pytest
+from hypothesis import given, note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -34,6 +35,15 @@ from mooring.model.events import (
     TasksChanged,
     WorkloadChanged,
 )
+from mooring.model.plan import (
+    Behind,
+    CutShort,
+    Excluded,
+    Impossible,
+    NoRoom,
+    NotTogether,
+    Unknown,
+)
 from mooring.model.resources import GPU, GPU_ROW, PODS, UNLIMITED
 from mooring.model.settings import Policy
 from mooring.model.topology import Level, Topology
@@ -45,7 +55,7 @@ from mooring.model.workload import (
     Toleration,
     Workload,
 )
-from tests.build import QUEUES, gpus, near_by, node, shape, together
+from tests.build import QUEUES, gpus, group, near_by, node, shape, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +65,7 @@ if TYPE_CHECKING:
     from mooring.model.cluster import Node
     from mooring.model.entry import Entry, Members
     from mooring.model.events import Event
-    from mooring.model.plan import Plan
+    from mooring.model.plan import Plan, Reason
     from mooring.model.workload import Shape
 
 ROOT = Path(__file__).parents[1]
@@ -68,8 +78,7 @@ PATHS = {
     "n4": ("p2", "r3"),
     "n5": ("p2", "r4"),
 }
-STAYING = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING)
-HOLDING = (*STAYING, TaskState.RELEASING)
+HOLDING = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
 T = TypeVar("T")
 
 
@@ -445,14 +454,25 @@ def check_amounts(engine: Engine) -> None:
             has = 1 if name.startswith("port/") else capacity.get(name, 0)
             if name != GPU and books.present[row]:
                 assert books.open[r, row] == has - taken[name, row], (name, facts.name)
-            assert books.releasing[r, row] == leaving[name, row]
+            assert books.releasing[r, row] == leaving[name, row], (name, facts.name)
     assert not books.held.any()
+
+
+def thousandths(engine: Engine, wanted: Shape, row: int, device: int) -> int:
+    """Return what a task takes of a device; more than all where the memory is too small by now."""
+    memory = int(engine.books.device_memory[device, row])
+    if not wanted.gpu_memory:
+        return wanted.milli
+    if memory < wanted.gpu_memory:
+        return WHOLE + 1
+    return (wanted.gpu_memory * WHOLE + memory - 1) // memory
 
 
 def check_devices(engine: Engine) -> None:
     """Shares follow from the entries; nothing is given twice, and whole ones are not shared."""
     books = engine.books
     milli: Counter[tuple[int, int]] = Counter()
+    plain: Counter[tuple[int, int]] = Counter()
     owners: dict[tuple[int, int], list[bool]] = {}
     slices: Counter[tuple[int, int]] = Counter()
     for _, members, _, row, mask in placed(engine):
@@ -461,16 +481,13 @@ def check_devices(engine: Engine) -> None:
             if wanted.mig:
                 slices[row, bit] += 1
                 continue
-            memory = int(books.device_memory[bit, row])
-            part = wanted.milli
-            if wanted.gpu_memory:
-                part = (wanted.gpu_memory * WHOLE + memory - 1) // memory
-            milli[row, bit] += part
+            milli[row, bit] += thousandths(engine, wanted, row, bit)
+            plain[row, bit] += wanted.milli if not wanted.gpu_memory else 0
             owners.setdefault((row, bit), []).append(wanted.is_whole)
     assert all(count == 1 for count in slices.values())
     for (row, bit), whole in owners.items():
         assert len(whole) == 1 or not any(whole), f"device {bit} of row {row} is shared"
-        assert milli[row, bit] <= WHOLE
+        assert plain[row, bit] <= WHOLE
     for row, facts in enumerate(books.nodes):
         for d in range(len(books.share)):
             device = facts.devices[d] if d < len(facts.devices) else None
@@ -516,11 +533,14 @@ def check_gangs(story: Story) -> None:
     """A workload has none of its tasks or at least its minimum, unless it is known to lack some."""
     engine = story.engine
     for name, entry in engine.entries().items():
-        states = [state for members in entry.members.values() for state in members.states]
-        if not any(state in STAYING for state in states):
+        if not any(state in HOLDING for m in entry.members.values() for state in m.states):
             continue
-        short = [part for part, members in entry.members.items() if members.missing]
-        assert not short or name in engine._incomplete or name in story.edited
+        short = [
+            part
+            for part, members in entry.members.items()
+            if sum(state != TaskState.PENDING for state in members.states) < members.group.min
+        ]
+        assert not short or name in engine._incomplete or name in story.edited, (name, short)
 
 
 def check_topology(engine: Engine) -> None:
@@ -713,3 +733,159 @@ def test_plans_do_not_depend_on_the_hash_seed() -> None:
         )
         found.add(run.stdout)
     assert len(found) == 1
+
+
+# -- truth of reasons -----------------------------------------------------------------------
+
+
+def crowded(by: Chooser) -> Story:
+    """Return a small world in which some workloads run and some wait."""
+    story = Story()
+    for name in sorted(PATHS)[: by.number(1, 4)]:
+        story.nodes[name] = a_node(by, name)
+        story.see(NodeJoined(story.nodes[name]))
+    for _ in range(by.number(2, 6)):
+        story.submit(by)
+    story.decide()
+    story.come_true()
+    story.now += 1.0
+    story.decide()
+    return story
+
+
+def waiting_to_start(engine: Engine) -> list[str]:
+    """Return the workloads of which nothing runs."""
+    return [name for name in engine.waiting() if not engine.entries()[name].has_begun]
+
+
+def without_reason(story: Story, name: str, reason: Reason) -> Engine:
+    """Return a fork of the engine in whose world the reason has been taken away."""
+    engine = story.engine.fork()
+    match reason:
+        case Behind(other):
+            engine.observe(Ended(other))
+        case NoRoom():
+            end_all_but(engine, name)
+        case Impossible():
+            add_room(engine)
+        case Excluded(by=by):
+            end_all_but(engine, name)
+            for facts in story.nodes.values():
+                engine.observe(NodeChanged(relieved(facts, by)))
+        case NotTogether():
+            engine.observe(WorkloadChanged(first_group(engine.entries()[name].workload)))
+        case Unknown() | CutShort():
+            raise AssertionError(reason)
+    engine.decide(story.now + 1.0)
+    return engine
+
+
+def end_all_but(engine: Engine, name: str) -> None:
+    """End everything else."""
+    for other in sorted(engine.entries()):
+        if other != name:
+            engine.observe(Ended(other))
+
+
+def add_room(engine: Engine) -> None:
+    """Let eight big nodes of every kind join one new rack."""
+    for index in range(24):
+        model, partition = (("H100", ""), ("A100", ""), ("A100", "a100-40gb"))[index % 3]
+        facts = node(
+            f"new-{index}",
+            8,
+            "p9",
+            "r9",
+            model=model,
+            devices=gpus(8, mig=partition),
+            labels={"zone": "x"},
+        )
+        engine.observe(NodeJoined(facts))
+
+
+def relieved(facts: Node, by: str) -> Node:
+    """Return a node that no longer excludes for that reason."""
+    if by == "not-ready":
+        return replace(facts, ready=True)
+    if by == "taint":
+        return replace(facts, taints=())
+    if by == "selector":
+        return replace(facts, labels=(("zone", "x"),))
+    if by == "gpu":
+        bare = node(facts.name, 16, *facts.path).devices
+        cut = gpus(16, mig="a100-40gb")
+        return replace(facts, devices=bare + cut, gpu_model=facts.gpu_model or "H100")
+    if by in ("tasks", "refused") or by.startswith("port/"):
+        return facts
+    capacity = dict(facts.capacity) | {by: 1 << 20}
+    return replace(facts, capacity=tuple(sorted(capacity.items())))
+
+
+def first_group(wanted: Workload) -> Workload:
+    """Return a workload with only the first of its groups."""
+    return replace(wanted, groups=(next(wanted.leaves()),), topology=near_by())
+
+
+def told_of(engine: Engine, name: str) -> list[Reason]:
+    """Return the reasons of a workload; none: it has started."""
+    if name in engine.entries() and not engine.entries()[name].has_begun:
+        return list(engine.reasons(name))
+    return []
+
+
+@given(st.data())
+def test_taking_a_reason_away_starts_the_workload_or_changes_the_reason(data: DataObject) -> None:
+    """Whatever is named is what is in the way."""
+    story = crowded(Drawn(data))
+    for name in waiting_to_start(story.engine):
+        reasons = story.engine.reasons(name)
+        assert reasons, f"{name} waits for nothing"
+        for reason in reasons:
+            note(f"{name}: {reason}")
+            after = told_of(without_reason(story, name, reason), name)
+            assert reason not in after
+
+
+@given(st.data())
+def test_numbers_in_reasons_are_exact(data: DataObject) -> None:
+    """As many tasks as the best domain is said to take can start, and not one more."""
+    story = crowded(Drawn(data))
+    for name in waiting_to_start(story.engine):
+        leaves = {leaf.name: leaf for leaf in story.engine.entries()[name].workload.leaves()}
+        for reason in story.engine.reasons(name):
+            note(f"{name}: {reason}")
+            if isinstance(reason, Excluded):
+                assert 0 < reason.nodes <= len(story.nodes)
+            if not isinstance(reason, NoRoom):
+                continue
+            leaf = leaves[reason.group]
+            assert reason.best < reason.wanted == leaf.min
+            if leaf.topology.slices:
+                continue
+            for count in (reason.best, reason.best + 1):
+                starts = bool(count) and probe(story, leaf, reason.level, count)
+                assert starts == (0 < count <= reason.best)
+
+
+def probe(story: Story, leaf: PodGroup, level: str, count: int) -> bool:
+    """Return whether so many tasks of a group could start together in one domain of a level."""
+    engine = story.engine.fork()
+    part = replace(leaf, min=count, max=0, topology=near_by(level))
+    engine.observe(Submitted(Workload("probe", (part,), priority=9, submitted_at=-1.0)))
+    plan = engine.decide(story.now + 1.0)
+    return any(decision.workload == "probe" for decision in plan.decisions)
+
+
+def test_unknown_names_are_reasons_until_they_are_mended() -> None:
+    """A level or profile that does not exist is told; the right name starts the workload."""
+    story = Story()
+    story.see(NodeJoined(node("n0", 4, *PATHS["n0"])))
+    right = Workload("w", (group("a", tasks=2, level="rack"),))
+    wrong = replace(right, groups=(group("a", tasks=2, level="rak"),))
+    story.see(Submitted(wrong))
+    assert story.decide().decisions == ()
+    assert story.engine.reasons("w") == (Unknown("a", "level", "rak"),)
+
+    story.see(WorkloadChanged(right))
+
+    assert len(story.decide().decisions) == 1

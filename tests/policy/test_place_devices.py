@@ -160,13 +160,28 @@ def test_shares_of_two_devices_use_two_different_ones() -> None:
     world.settles()
 
 
-def test_gang_of_shares_uses_every_device_to_the_end() -> None:
+@pytest.mark.parametrize("rule", ["e-binpack", "e-spread", "binpack", "spread", "potential", "fgd"])
+def test_gang_of_shares_uses_every_device_to_the_end(rule: str) -> None:
     """Three tasks of two halves each on three devices: only an even choice fits."""
-    world = cluster("a=3").submit(gang("g", tasks=3, gpus=2, milli=500))
+    world = cluster("a=3", policy=Policy(gang=rule))
 
-    found = devices(world.cycle())
+    found = devices(world.submit(gang("g", tasks=3, gpus=2, milli=500)).cycle())
 
     assert sorted(found) == [(0, 1), (0, 2), (1, 2)]
+    world.settles()
+
+
+@pytest.mark.parametrize(
+    "rule", ["e-binpack", "binpack", "spread", "first-fit", "potential", "fgd"]
+)
+def test_gang_of_shares_stays_off_devices_in_use(rule: str) -> None:
+    """Of four devices one is taken; what is left takes three tasks, and not at its cost."""
+    world = cluster("a=4", policy=Policy(gang=rule)).busy("a=1")
+
+    found = devices(world.submit(gang("g", tasks=3, gpus=2, milli=500)).cycle())
+
+    assert sorted(found) == [(1, 2), (1, 3), (2, 3)]
+    assert used(world) == "a=4/4"
     world.settles()
 
 
@@ -243,6 +258,15 @@ def test_memory_of_a_device_that_changes_in_use_leaves_the_books_right() -> None
     world.change("a", devices=gpus(1, memory=40_960)).end("t").cycle()
 
     assert used(world) == "a=0/1"
+
+
+def test_memory_of_a_device_that_was_corrected_in_use_counts_once_it_is_free() -> None:
+    world = cluster("a=1").run(task("t", gpu_memory=20_480))
+    world.change("a", devices=gpus(1, memory=40_960)).end("t")
+
+    world.submit(task("u", gpu_memory=61_440)).cycle()
+
+    assert reasons(world, "u")[0] == Impossible("main", "cluster", 1, 0)
 
 
 # -- MIG ------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, assert_never
 from mooring.engine import check
 from mooring.engine.helped import Helped
 from mooring.model.books import Books
-from mooring.model.entry import NOWHERE, Entry, Members, remaining
+from mooring.model.cluster import Device
+from mooring.model.demand import DeviceKind
+from mooring.model.entry import NOWHERE, Entry, Members
 from mooring.model.events import (
     Adopted,
     BindRefused,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision, Reason
     from mooring.model.queues import Queue
     from mooring.model.topology import Topology
-    from mooring.model.workload import PodGroup, Shape, Workload
+    from mooring.model.workload import Shape, Workload
     from mooring.policy.lines import Item, Line, Rank
     from mooring.policy.place import Seats
 
@@ -206,7 +208,7 @@ class Engine:
         if not event.again:
             for members in entry.members.values():
                 self._arrivals.append((members.group.shape, len(members.states)))
-        self._line_up(entry, workload.groups)
+        self._line_up(entry)
 
     def _adopt(self, event: Adopted) -> None:
         self._settle_nodes()
@@ -247,8 +249,7 @@ class Engine:
             return
         self._refund_and_charge(entry, workload, queue)
         self._resized[workload.name] = None
-        if workload.name not in self._incomplete:
-            self._queue_up(entry)
+        self._queue_up(entry)
 
     def _refund_and_charge(self, entry: Entry, workload: Workload, queue: int) -> None:
         """Put an edit into force for work that has begun."""
@@ -366,12 +367,14 @@ class Engine:
     def _look_after(self, entry: Entry, cause: str) -> None:
         """See what a workload needs now that tasks of it have lost or left their place."""
         name = entry.workload.name
-        if entry.is_placed and entry.is_incomplete:
+        if entry.has_begun and entry.is_incomplete:
             self._leave_lines(entry)
             self._incomplete.setdefault(name, (None, cause))
             return
         self._incomplete.pop(name, None)
         self._unmended.pop(name, None)
+        if not entry.has_begun:
+            self._leave_lines(entry)  # it may have waited to grow
         self._queue_up(entry)
 
     def _rank(self, entry: Entry, *, grows: bool) -> Rank:
@@ -380,21 +383,20 @@ class Engine:
 
     def _queue_up(self, entry: Entry) -> None:
         """Put a workload in line for what it misses: its minimum, or more for its groups."""
-        if entry.charged_only:
+        if entry.charged_only or entry.workload.name in self._incomplete:
             return
-        if entry.is_placed or not entry.is_incomplete:
+        if entry.has_begun:
             self._line_up_growth(entry)
         elif (entry.workload.name, "") not in self._lines:
-            self._line_up(entry, remaining(entry))
+            self._line_up(entry)
 
-    def _line_up(self, entry: Entry, groups: tuple[PodGroup, ...]) -> None:
-        """Put a workload that has no place in the line of those that ask for the same."""
+    def _line_up(self, entry: Entry) -> None:
+        """Put a workload that has not begun in the line of those that ask for the same."""
         workload = entry.workload
-        key = (groups, workload.topology, workload.service, entry.avoid)
+        key = (workload.groups, workload.topology, workload.service, entry.avoid)
         line = self._lines.line(key)
         if line is None:
-            rest = workload if groups is workload.groups else replace(workload, groups=groups)
-            line = self._lines.open(key, compile_ask(self.books, rest, entry.avoid))
+            line = self._lines.open(key, compile_ask(self.books, workload, entry.avoid))
         self._lines.join(line, self._rank(entry, grows=False), (workload.name, ""))
 
     def _line_up_growth(self, entry: Entry) -> None:
@@ -484,11 +486,12 @@ class Engine:
             return
         seats: list[Seats] | None = None
         reasons: tuple[Reason, ...] = ()
+        mark = self.books.checkpoint()
         try:
             if not line.ask.problems:
                 seats = place(self._placer, line.ask, entry.queue)
         except CutShortError:
-            self.books.rollback(0)
+            self.books.rollback(mark)
             reasons = (CutShort(self._placer.steps),)
         if seats is None:
             self._lines.sleep(line, reasons or why(self._placer, line.ask))
@@ -505,7 +508,7 @@ class Engine:
         entry = self._entries[item[0]]
         beside = self._beside(entry)
         leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == item[1])
-        found = beside.place(leaf, growth(entry.members[leaf.name], leaf))
+        found = beside.place({leaf.name: growth(entry.members[leaf.name], leaf)})
         if found is None:
             self._lines.sleep(line, why(self._placer, line.ask, beside.bound(leaf)))
             return
@@ -565,20 +568,19 @@ class Engine:
     def _complete(self, entry: Entry, decisions: list[Decision]) -> tuple[Reason, ...]:
         """Place what a gang misses beside what it has, or return why not; all of it or nothing."""
         beside = self._beside(entry)
-        found: list[tuple[Sequence[int], Seats]] = []
+        wanted = {name: m.pending()[: m.missing] for name, m in entry.members.items()}
+        found = beside.place(wanted)
+        if found is not None:
+            for tasks, seats in found:
+                self._start(entry, tasks, seats, decisions)
+            return ()
+        reasons: list[Reason] = []
         for leaf in beside.root.leaves():
-            members = entry.members[leaf.name]
-            tasks = members.pending()[: members.missing]
-            more = beside.place(leaf, tasks) if tasks else []
-            if more is None:
-                self.books.rollback(0)
-                part = leaf.of(len(tasks)).sliced(())
+            if wanted[leaf.name]:
+                part = leaf.of(len(wanted[leaf.name])).sliced(())
                 ask = Ask(part, (part,), entry.workload.service, entry.avoid, ())
-                return why(self._placer, ask, beside.bound(leaf))
-            found += more
-        for lost, seats in found:
-            self._start(entry, lost, seats, decisions)
-        return ()
+                reasons += why(self._placer, ask, beside.bound(leaf))
+        return tuple(reasons)
 
     def _undo(self, entry: Entry, cause: str, decisions: list[Decision]) -> None:
         """Evict what is left of a gang; it waits again, whole, at its old place in line."""
@@ -657,20 +659,37 @@ class Engine:
         """Return the present moment as a value."""
         self._settle_nodes()
         books = self.books
-        nodes = tuple(node for node, there in zip(books.nodes, books.present, strict=True) if there)
         begun = [entry for entry in self._entries.values() if entry.has_begun]
         waiting = [entry for entry in self._entries.values() if not entry.has_begun]
         waiting.sort(key=lambda entry: self._rank(entry, grows=False))
         return Scenario(
             now,
             books.topology,
-            nodes,
+            self._present_nodes(),
             self.queues,
             self.policy,
             tuple(entry.workload for entry in waiting),
             tuple(self._as_adopted(entry) for entry in begun),
             self.memory(),
         )
+
+    def _present_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes; a device that is in use and gone is shown as unhealthy."""
+        books, needed = self.books, dict[int, int]()
+        for members in (m for entry in self._entries.values() for m in entry.members.values()):
+            per_device = 8 if members.demand.kind is DeviceKind.MIG else 1
+            for row, mask in zip(members.rows, members.devices, strict=True):
+                devices = -(-mask.bit_length() // per_device)
+                needed[row] = max(devices, needed.get(row, 0))
+        nodes = []
+        for row, node in enumerate(books.nodes):
+            gone = needed.get(row, 0) - len(node.devices)
+            if gone > 0:
+                lost = (Device(healthy=False),) * gone
+                node = replace(node, devices=node.devices + lost)
+            if books.present[row]:
+                nodes.append(node)
+        return tuple(nodes)
 
     def _as_adopted(self, entry: Entry) -> Adopted:
         names = self.books.tree.names[-1]

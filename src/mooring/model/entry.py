@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from mooring.model.demand import Demand
 from mooring.model.workload import PodGroup, TaskState, Workload
@@ -117,17 +117,3 @@ class Entry:
             self.charged_only,
             self.started_at,
         )
-
-
-def remaining(entry: Entry) -> tuple[PodGroup, ...]:
-    """Return the groups of a workload less the tasks that are finished."""
-    if all(TaskState.FINISHED not in members.states for members in entry.members.values()):
-        return entry.workload.groups
-
-    def less(group: PodGroup) -> PodGroup:
-        if group.groups:
-            return replace(group, groups=tuple(less(child) for child in group.groups))
-        done = entry.members[group.name].states.count(TaskState.FINISHED)
-        return replace(group, min=max(0, group.min - done), max=max(0, group.most - done))
-
-    return tuple(less(group) for group in entry.workload.groups)

@@ -12,10 +12,14 @@ from mooring.policy.ask import Part
 from mooring.policy.place import ANYWHERE, Placer, Within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mooring.model.entry import Members
     from mooring.policy.place import Seats
+
+
+Found = list[tuple["Sequence[int]", "Seats"]]
+"""Tasks of a leaf, and the seats that are booked for them."""
 
 
 @dataclass(slots=True)
@@ -27,15 +31,51 @@ class Beside:
     root: Part
     """All that the workload asks for, compiled."""
 
-    def place(self, leaf: Part, tasks: Sequence[int]) -> list[tuple[Sequence[int], Seats]] | None:
-        """Book places for these tasks of a leaf; None, and nothing booked, if one has none."""
-        books, members = self.placer.books, self.entry.members[leaf.name]
+    def place(self, wanted: Mapping[str, Sequence[int]]) -> Found | None:
+        """Book places for tasks, by leaf; None, and nothing booked, if one of them has none."""
         self.placer.avoid = self.entry.avoid
-        rows = [row for row in members.rows if row != NOWHERE]
-        present = np.bincount(rows, minlength=books.count) if rows else None
-        mark = books.checkpoint()
-        found = []
-        for some, part, homes in self._runs(leaf, tasks, leaf.slices, self._homes(leaf)):
+        found: Found = []
+        return found if self._place(self.root, ANYWHERE, wanted, found) else None
+
+    def _place(
+        self, part: Part, within: Within, wanted: Mapping[str, Sequence[int]], found: Found
+    ) -> bool:
+        """Place all of a part in one of its domains."""
+        if not any(wanted.get(leaf.name) for leaf in part.leaves()):
+            return True
+        for home in self._domains(part, within):
+            mark, before = self.placer.books.checkpoint(), len(found)
+            if part.demand is not None:
+                done = self._place_leaf(part, home, wanted[part.name], found)
+            else:
+                done = all(self._place(child, home, wanted, found) for child in part.parts)
+            if done:
+                return True
+            self.placer.books.rollback(mark)
+            del found[before:]
+        return False
+
+    def _domains(self, part: Part, within: Within) -> list[Within]:
+        """Return where a part may be: where some of it is, else any domain that it may require."""
+        level, books = part.required, self.placer.books
+        if level <= within.level:
+            return [within]
+        rows = self._rows(part)
+        if rows:
+            return [Within(level, books.up[level][rows[0]])]
+        low, high = books.tree.inside(within.level, within.domain, level)
+        used = books.used_of[level]
+        return [Within(level, d) for d in sorted(range(low, high), key=lambda d: (-used[d], d))]
+
+    def _rows(self, part: Part) -> list[int]:
+        """Return the rows on which tasks of a part have a place."""
+        members = [self.entry.members[leaf.name] for leaf in part.leaves()]
+        return [row for m in members for row in m.rows if row != NOWHERE]
+
+    def _place_leaf(self, leaf: Part, within: Within, tasks: Sequence[int], found: Found) -> bool:
+        rows = self._rows(leaf)
+        present = np.bincount(rows, minlength=self.placer.books.count) if rows else None
+        for some, part, homes in self._runs(leaf, tasks, leaf.slices, self._homes(leaf, within)):
             for home in homes:
                 seats = self.placer.place_leaf(
                     part,
@@ -48,9 +88,8 @@ class Beside:
                     found.append((some, seats))
                     break
             else:
-                books.rollback(mark)
-                return None
-        return found
+                return False
+        return True
 
     def _runs(
         self,
@@ -78,30 +117,24 @@ class Beside:
                 part = _of(leaf, some, max(level, leaf.required))
                 yield some, part.sliced(inner if len(some) == size else ()), homes
 
-    def _homes(self, leaf: Part) -> list[Within]:
-        """Return the domains to try: the nearest around the group first, its bound last."""
-        books, bound = self.placer.books, self.bound(leaf)
-        rows = {row for row in self.entry.members[leaf.name].rows if row != NOWHERE}
+    def _homes(self, leaf: Part, within: Within) -> list[Within]:
+        """Return the domains to try: the nearest around the group first, `within` last."""
+        books, rows = self.placer.books, set(self._rows(leaf))
         start = books.tree.leaf_level
         if self.placer.profile.rule(books, leaf, service=self.entry.workload.service) == "e-spread":
             start = self.placer.profile.spread_level(books.tree)
         homes = []
-        for level in range(start, bound.level, -1):
+        for level in range(start, within.level, -1):
             domains = {books.up[level][row] for row in rows}
             if len(domains) == 1:
                 homes.append(Within(level, domains.pop()))
-        return [*homes, bound]
+        return [*homes, within]
 
     def bound(self, leaf: Part) -> Within:
         """Return the tightest domain that a leaf must stay inside, given where the others are."""
         bound = ANYWHERE
         for part in _way(self.root, leaf.name):
-            rows = [
-                row
-                for around in part.leaves()
-                for row in self.entry.members[around.name].rows
-                if row != NOWHERE
-            ]
+            rows = self._rows(part)
             if rows and part.required > bound.level:
                 bound = Within(part.required, self.placer.books.up[part.required][rows[0]])
         return bound

@@ -211,7 +211,7 @@ def _one_after_another(books: Books, demand: Demand, row: int, count: int, rule:
             options = list(device_choices(books, demand, row, rule))
             if not options:
                 break
-            masks.append(_emptiest(books, demand, row) if widest else options[0])
+            masks.append(emptiest(books, demand, row) if widest else options[0])
             books.take(demand, (row,), (masks[-1],), 0)
         books.rollback(mark)
         if len(masks) == count:
@@ -219,7 +219,7 @@ def _one_after_another(books: Books, demand: Demand, row: int, count: int, rule:
     raise BooksError(f"{count} tasks were said to fit on row {row}, and do not")
 
 
-def _emptiest(books: Books, demand: Demand, row: int) -> int:
+def emptiest(books: Books, demand: Demand, row: int) -> int:
     """Return the devices that could serve the most further tasks: this never wastes a device."""
     serve = sorted(
         (-(books.share_of[d][row] // books.milli(demand, row, d)), d)

@@ -173,6 +173,7 @@ class Lines:
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
-        new._ready = [(rank, number, twin[number]) for rank, number, _ in self._ready]
+        ready = [(rank, number) for rank, number, _ in self._ready if number in twin]
+        new._ready = [(rank, number, twin[number]) for rank, number in sorted(ready)]
         new.told = dict(self.told)
         return new

@@ -5,6 +5,7 @@ A `Placer` yields choices, best first; `search` puts them together for whole wor
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import numpy as np
 
 from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
-from mooring.policy.devices import choose_devices, choose_many
+from mooring.policy.devices import choose_devices, choose_many, emptiest
 from mooring.policy.fit import ANY_FLAVOR, Fit
 from mooring.policy.room import COMPARED, Room, evenly, fewest, fewest_of, holding, room_for
 
@@ -221,19 +222,24 @@ class Placer:
             yield from self._by_domain(leaf, fit, within, "e-binpack", None)
             return
         score = self.profile.scores[rule]
+        # Several tasks with several shares each may need each other's devices: chosen in the end.
+        together = leaf.count > 1 and demand.kind is DeviceKind.SHARED and demand.shape.gpus > 1
         for level, domain in self._scored_domains(leaf, fit, within):
             mark = self.books.checkpoint()
             seats = Seats(leaf, [], [])
             for _ in range(leaf.count):
                 row = score.pick(fit, self.books.tree.rows(level, domain))
-                mask = score.devices(fit, row, self.profile.devices)
+                if together:
+                    mask = emptiest(self.books, demand, row)
+                else:
+                    mask = score.devices(fit, row, self.profile.devices)
                 seats.rows.append(row)
                 seats.devices.append(mask)
                 if leaf.count > 1:
                     self.books.take(demand, (row,), (mask,), 0)
                     fit.refresh()
             self.books.rollback(mark)
-            yield seats
+            yield self._seats(leaf, sorted(Counter(seats.rows).items())) if together else seats
 
     def _scored_domains(self, leaf: Part, fit: Fit, within: Within) -> Iterator[tuple[int, int]]:
         if leaf.required <= within.level:
