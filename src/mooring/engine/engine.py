@@ -40,7 +40,7 @@ from mooring.policy.beside import Beside, growth
 from mooring.policy.fit import Fits
 from mooring.policy.lines import Lines
 from mooring.policy.mix import Mix
-from mooring.policy.place import Placer
+from mooring.policy.place import ANYWHERE, Placer
 from mooring.policy.profile import Profile
 from mooring.policy.search import CutShortError, place
 from mooring.policy.why import why
@@ -629,13 +629,14 @@ class Engine:
         if line is None:
             return (self._lines.before(item),)
         counted = line.asleep and any(isinstance(r, NoRoom | Impossible) for r in line.reasons)
-        if counted and self._seen == self.books.log_end and not self._nodes:
-            beside = self._beside(self._entries[item[0]])
-            leaf = next((at for at in beside.root.leaves() if at.name == item[1]), None)
-            if leaf is None:
-                return why(self._placer, line.ask)
-            return why(self._placer, line.ask, beside.bound(leaf))
-        return line.reasons
+        if not counted or self._nodes or self._seen != self.books.log_end:
+            return line.reasons
+        beside = self._beside(self._entries[item[0]])
+        leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
+        within = ANYWHERE if leaf is None else beside.bound(leaf)
+        reasons = why(self._placer, line.ask, within)
+        self._seen = self.books.log_end  # what was tried on the way has been taken back
+        return reasons
 
     def waiting(self) -> list[str]:
         """Return the workloads that wait to start, to be complete or to grow, in order of rank."""

@@ -40,12 +40,28 @@ def _leaf(placer: Placer, leaf: Part, within: Within) -> list[Reason]:
     best = _best(placer, leaf, within)
     if best >= leaf.count:
         return []
+    excluded = _excluded(placer, leaf)
+    if _terms_alone(placer, leaf, within) and excluded:
+        return excluded
     most = _most(placer, leaf)
     name = placer.books.tree.topology.names[level]
     reason: Reason = NoRoom(leaf.name, name, leaf.count, best)
     if most < leaf.count:
         reason = Impossible(leaf.name, name, leaf.count, most)
-    return [reason, *_excluded(placer, leaf)]
+    return [reason, *excluded]
+
+
+def _terms_alone(placer: Placer, leaf: Part, within: Within) -> bool:
+    """Return whether there is room, and only terms about other tasks are in the way."""
+    assert leaf.demand is not None
+    if placer.fit(leaf.demand).company is None:
+        return False
+    level = max(leaf.required, within.level)
+    low, high = placer.books.tree.inside(within.level, within.domain, level)
+    return any(
+        placer.fit(leaf.demand, flavor).anywhere[level][low:high].max(initial=0) >= leaf.count
+        for flavor in _flavors(placer, leaf)
+    )
 
 
 def _best(placer: Placer, leaf: Part, within: Within) -> int:
