@@ -394,7 +394,7 @@ def test_spread_over_racks() -> None:
     assert used(world).count("=0/") == 1
 
     world.submit(task("t", labels={"app": "web"}, spread=[SpreadTerm("rack", WEB)])).cycle()
-    assert reasons(world, "t") == (Excluded("main", "tasks", 2),)
+    assert reasons(world, "t") == (Excluded("main", "tasks", 2), Excluded("main", "gpu", 1))
     world.settles()
 
 
