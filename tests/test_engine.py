@@ -21,7 +21,7 @@ from mooring.model.events import (
 )
 from mooring.model.plan import Behind, Excluded, Impossible, NoRoom, NotTogether, Plan, Unknown
 from mooring.model.settings import Policy
-from mooring.model.workload import Placement, TaskState, Workload
+from mooring.model.workload import Placement, TaskState, TaskTerm, Workload
 from tests.build import (
     QUEUES,
     World,
@@ -682,6 +682,17 @@ def test_growth_of_a_group_is_not_stopped_by_another_group() -> None:
     world.settles()
 
 
+def test_growth_that_wants_company_comes_when_the_company_has_grown() -> None:
+    """Both grow in one cycle; the first in line waits for the second."""
+    near = [TaskTerm("node", (("app", "db"),))]
+    world = cluster("a=8").submit(
+        gang("g", tasks=0, most=1, near=near), gang("db", tasks=0, most=1, labels={"app": "db"})
+    )
+
+    assert by_workload(world.cycle()) == {"db": ["a"], "g": ["a"]}
+    world.settles()
+
+
 def test_growth_uses_room_that_becomes_free_later() -> None:
     world = cluster("a=4").busy("a=3").run(gang("g", tasks=1, most=3))
 
@@ -912,6 +923,21 @@ def test_work_on_a_device_that_is_gone_survives_a_restart() -> None:
 
     assert other.decide(0.0) == Plan()
     assert other.entries().keys() == {"t", "u"}
+    assert other.snapshot() == scene
+
+
+def test_resized_work_survives_a_restart() -> None:
+    """Its last task runs on though the maximum is lower now: there are no more than it may have."""
+    world = cluster("a=8").run(gang("g", tasks=1, most=3)).tasks("g", FAILED, 0)
+    world.edit(gang("g", tasks=1, most=2))
+    assert world.cycle().decisions == ()
+    scene = world.engine.snapshot()
+
+    other = Engine(scene.topology, scene.policy, scene.memory, scene.queues)
+    for event in scene.events():
+        other.observe(event)
+
+    assert other.decide(0.0) == Plan()
     assert other.snapshot() == scene
 
 

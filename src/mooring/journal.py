@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mooring.model.codec import decode, encode
 from mooring.model.events import Event, PolicyChanged
@@ -20,8 +20,10 @@ from mooring.model.plan import Plan, Record
 from mooring.model.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
+
+    from mooring.model.entry import Entry
 
 FORMAT = 1
 """Version of what is written. To change a default of the model is a new format too."""
@@ -262,3 +264,62 @@ def _pack(data: object) -> str | bytes:
 
 def _unpack(cell: str | bytes) -> object:
     return json.loads(cell if isinstance(cell, str) else zlib.decompress(cell))
+
+
+_NOTHING = Plan()
+
+
+class Recorded(Protocol):
+    """What is recorded: an engine."""
+
+    def observe(self, event: Event) -> None:
+        """Take in a fact about the world."""
+
+    def decide(self, now: float) -> Plan:
+        """Return all that should be done at this instant."""
+
+    def entries(self) -> Mapping[str, Entry]:
+        """Return all workloads."""
+
+
+class Recorder:
+    """Stands in for an engine, which must stand at the journal's start, and records every cycle.
+
+    A cycle without events whose plan is empty leaves no record: it must leave no trace in the
+    engine either. A cycle that fails is recorded with an empty plan, so that a replay fails too.
+    """
+
+    def __init__(self, engine: Recorded, journal: Journal) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._events: list[Event] = []
+        self._now = journal.header.now
+
+    def observe(self, event: Event) -> None:
+        """Take in a fact about the world."""
+        self._events.append(event)
+        try:
+            self._engine.observe(event)
+        except Exception:
+            self._append(_NOTHING)
+            raise
+
+    def decide(self, now: float) -> Plan:
+        """Return all that should be done at this instant, and write it down."""
+        self._now = now
+        try:
+            plan = self._engine.decide(now)
+        except Exception:
+            self._append(_NOTHING)
+            raise
+        if self._events or plan != _NOTHING:
+            self._append(plan)
+        return plan
+
+    def entries(self) -> Mapping[str, Entry]:
+        """Return all workloads of the engine."""
+        return self._engine.entries()
+
+    def _append(self, plan: Plan) -> None:
+        self._journal.append(Record(self._now, tuple(self._events), plan))
+        self._events.clear()

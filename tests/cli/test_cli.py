@@ -20,10 +20,9 @@ from mooring.cli import main
 from mooring.cli.main import parser
 from mooring.config import dump_scenario, scenario_schema
 from mooring.engine import Engine
-from mooring.journal import Journal
+from mooring.journal import Journal, Recorder
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
-from mooring.sim.recorder import Recorder
 from mooring.sim.replay import begin
 from tests.build import gang, group, node, picture, task, workload
 from tests.sim.test_openb import write_study

@@ -280,6 +280,16 @@ def test_flock_that_fits_in_no_rack_waits() -> None:
     world.settles()
 
 
+def test_flock_does_not_settle_in_two_places() -> None:
+    """Two pairs have company each, but the second pair should have joined the first."""
+    flock = group("x", tasks=4, labels={"app": "web"}, near=[TaskTerm("node", WEB)])
+    for groups in ([flock], [flock, group("y")]):
+        world = cluster("a=1 b=2 c=2").submit(workload("w", *groups))
+
+        assert world.cycle().decisions == ()
+        world.settles()
+
+
 def test_apart_keeps_replicas_on_different_nodes() -> None:
     world = cluster("a=8 b=8 c=8")
 

@@ -24,6 +24,7 @@ from tests.build import (
 
 SMALL = Policy(small="e-binpack")
 PLAIN = ["binpack", "spread", "first-fit", "best-fit", "fgd", "dot-prod", "gpu-packing"]
+SINGLES = Memory(mix=((TaskType((("cpu", 8000),), 1, 1000, ()), 300.0),), arrivals=400)
 WHOLE_NODE = TaskType((("cpu", 64_000),), 8, 1000, ())
 SHARES_AND_NODES = Memory(
     mix=((TaskType((), 1, 300, ()), 300.0), (WHOLE_NODE, 100.0)), arrivals=400
@@ -284,17 +285,17 @@ def test_potential_keeps_whole_nodes() -> None:
 
 def test_potential_breaks_ties_by_the_order_of_domains() -> None:
     """Equal nodes: the one in the used leaf."""
-    world = cluster("l1: a=8 b=8 | l2: c=8 d=8").busy("d=8")
+    world = cluster("l1: a=8 b=8 | l2: c=8 d=8", memory=SINGLES_AND_NODES).busy("d=8")
 
     assert nodes(world.submit(task("t", cpu=8000)).cycle()) == {"c"}
     world.settles()
 
 
 def test_potential_puts_work_with_much_cpu_where_cpu_is_left_over() -> None:
-    """A node poor in CPU keeps it for its devices."""
-    world = cluster("a=8 b=8", on("a", cpu=16_000), on("b", cpu=128_000))
+    """It asks for twice the CPU of others: the node poor in CPU keeps its own for its devices."""
+    world = cluster("a=8 b=8", on("a", cpu=16_000), on("b", cpu=128_000), memory=SINGLES)
 
-    assert nodes(world.submit(task("t", cpu=8000)).cycle()) == {"b"}
+    assert nodes(world.submit(task("t", cpu=16_000)).cycle()) == {"b"}
     world.settles()
 
 

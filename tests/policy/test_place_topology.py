@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether, Unknown
-from mooring.model.workload import SpreadTerm, TaskTerm
+from mooring.model.plan import CutShort, Excluded, Impossible, NoRoom, NotTogether, Unknown
+from mooring.model.workload import PodGroup, SpreadTerm, TaskTerm
 from tests.build import (
     by_group,
     by_workload,
@@ -560,3 +560,31 @@ def test_equal_shapes_in_two_groups_are_counted_apart(level: str) -> None:
     assert plan.decisions == ()
     assert reasons(world, "w") == (NotTogether(("x", "y")),)
     world.settles()
+
+
+BIG = "r1: " + " ".join(f"n{i:02}=8" for i in range(24))
+WEB = (("app", "web"),)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [group("x", tasks=100), group("y", tasks=100)],
+        [group(f"g{i:02}", tasks=9, milli=700) for i in range(30)],
+        [
+            group(
+                "x", tasks=2, level="node", labels={"app": "web"}, spread=[SpreadTerm("node", WEB)]
+            ),
+            group("y", tasks=4),
+        ],
+    ],
+    ids=["whole", "shares", "one group cannot"],
+)
+def test_groups_that_cannot_be_are_refused_in_few_steps(groups: list[PodGroup]) -> None:
+    """What counting can tell is not searched for: 192 devices, and more asked than they serve."""
+    world = cluster(BIG)
+
+    plan = world.submit(workload("w", *groups)).cycle()
+
+    assert plan.decisions == ()
+    assert not any(isinstance(reason, CutShort) for reason in reasons(world, "w"))

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mooring.journal import Journal
+from mooring.journal import Journal, Recorder
 from mooring.model.cluster import Device, Node
 from mooring.model.events import Ended, Event, NodeJoined, NodeLeft, Submitted, TasksChanged
 from mooring.model.plan import Behind, Bind, Evict, NoRoom, Plan, Record, Reserve, Waiting
 from mooring.model.scenario import Scenario
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
-from mooring.sim.recorder import Recorder
 from mooring.sim.replay import MOST_DIFFERENCES, MOST_LINES, Replay, begin, replay
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mooring.model.entry import Entry
     from mooring.model.memory import Memory
+    from mooring.model.queues import Queue
     from mooring.model.settings import Policy
     from mooring.model.topology import Topology
 
@@ -33,7 +36,9 @@ class Queueing:
 
     descending = False
 
-    def __init__(self, topology: Topology, policy: Policy, memory: Memory) -> None:
+    def __init__(
+        self, topology: Topology, policy: Policy, memory: Memory, queues: Sequence[Queue] = ()
+    ) -> None:
         self.free: list[str] = []
         self.waiting: list[str] = []
         self.node_of: dict[str, str] = {}
@@ -51,6 +56,9 @@ class Queueing:
                 self.free = sorted([*self.free, self.node_of.pop(name)], reverse=self.descending)
             case _:
                 pass
+
+    def entries(self) -> Mapping[str, Entry]:
+        return {}
 
     def decide(self, now: float) -> Plan:
         decisions = []

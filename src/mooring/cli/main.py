@@ -151,22 +151,29 @@ def _add_experiment(commands: Commands) -> None:
         "--traces", metavar="DIR", required=True, help="folder of the pod files and orders"
     )
     study.add_argument(
-        "--file", metavar="NAME", nargs="+", default=(), help="pod files; default all"
+        "--file",
+        metavar="NAME",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="pod files; default all",
     )
     study.add_argument(
         "--policy",
         metavar="NAME",
         nargs="+",
+        action="extend",
         choices=tuple(POLICIES),
-        default=(),
+        default=[],
         help=f"default all: {', '.join(POLICIES)}",
     )
     study.add_argument(
         "--seed",
         metavar="N",
         nargs="+",
+        action="extend",
         type=_whole(0, 1 << 32),
-        default=(),
+        default=[],
         help="orders of arrival; default all",
     )
     study.add_argument(

@@ -494,7 +494,7 @@ class Engine:
             self.books.rollback(mark)
             reasons = (CutShort(self._placer.steps),)
         if seats is None:
-            self._lines.sleep(line, reasons or why(self._placer, line.ask))
+            self._sleep(line, reasons or why(self._placer, line.ask))
             return
         self._lines.leave(item)
         for found in seats:
@@ -503,6 +503,9 @@ class Engine:
         entry.started_at = now
         self._line_up_growth(entry)
 
+    def _sleep(self, line: Line, reasons: tuple[Reason, ...]) -> None:
+        self._lines.sleep(line, reasons, self.books.log_end)
+
     def _try_growth(self, line: Line, item: Item, now: float, decisions: list[Decision]) -> None:
         """Place one more unit of a group beside the others."""
         entry = self._entries[item[0]]
@@ -510,7 +513,7 @@ class Engine:
         leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == item[1])
         found = beside.place({leaf.name: growth(entry.members[leaf.name], leaf)})
         if found is None:
-            self._lines.sleep(line, why(self._placer, line.ask, beside.bound(leaf)))
+            self._sleep(line, why(self._placer, line.ask, beside.bound(leaf)))
             return
         self._lines.leave(item)
         self._lines.close(item)
@@ -629,7 +632,8 @@ class Engine:
         if line is None:
             return (self._lines.before(item),)
         counted = line.asleep and any(isinstance(r, NoRoom | Impossible) for r in line.reasons)
-        if not counted or self._nodes or self._seen != self.books.log_end:
+        now = self.books.log_end
+        if not counted or line.counted_at == now or self._nodes or self._seen != now:
             return line.reasons
         beside = self._beside(self._entries[item[0]])
         leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)

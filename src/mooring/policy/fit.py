@@ -44,6 +44,7 @@ class Fit:
         self.is_plain = False
         """Nothing but room decides: no terms about other tasks, no preferences."""
         self._favourite = -1
+        self._favoured_partly = False
         self._favoured_at = -1
         self._cursor = -1
         self._most: list[Counts] | None = None
@@ -141,21 +142,25 @@ class Fit:
         """Return how many copies fit in a domain; call `refresh` first."""
         return self.slots_of[level][domain]
 
-    def favour(self, row: int) -> None:
-        """Note that the last pick went to a row, and that this was the last change of the books."""
+    def favour(self, row: int, *, partly: bool) -> None:
+        """Note that the last pick, anywhere, went to a row, and that nothing changed but that."""
         self._favourite = row
+        self._favoured_partly = partly
         self._favoured_at = self.books.log_end
 
-    @property
-    def favourite(self) -> int:
-        """Return the row of the last pick if E-Binpack would pick it again without looking.
+    def favourite(self, *, partly: bool) -> tuple[int, int]:
+        """Return (level, domain) to look in for the next pick by E-Binpack.
 
-        It would if nothing else has changed since: then its use, and that of all domains around
-        it, is still the highest of those with room.
+        If nothing has changed since the last pick but its row, then the use of all domains around
+        that row has risen and is still the highest: the lowest of them with room is the one.
         """
-        if self._favoured_at == self.books.log_end and self.slots_of[-1][self._favourite]:
-            return self._favourite
-        return -1
+        if self._favoured_at == self.books.log_end and self._favoured_partly == partly:
+            columns = self.partly_of if partly else self.slots_of
+            for level in range(len(columns) - 1, 0, -1):
+                domain = self.books.up[level][self._favourite]
+                if columns[level][domain]:
+                    return level, domain
+        return 0, 0
 
     @property
     def most(self) -> list[Counts]:
@@ -221,6 +226,10 @@ def device_copies_at(books: Books, demand: Demand, row: int) -> int:
     """Return how many copies the devices of one row take now."""
     if demand.kind is DeviceKind.MIG:
         return mig_copies_at(books, demand, row)
+    if demand.kind is DeviceKind.SHARED and demand.shape.gpus == 1:
+        milli = demand.shape.milli
+        shares = [share[row] for share in books.share_of]
+        return sum([share // milli for share in shares if share > 0])
     return int(_device_copies(books, demand, np.array([row], INT), empty=False)[0])
 
 

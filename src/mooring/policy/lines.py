@@ -33,6 +33,8 @@ class Line:
     waiting: list[tuple[Rank, Item]] = field(default_factory=list)
     asleep: bool = False
     reasons: tuple[Reason, ...] = ()
+    counted_at: int = -1
+    """How far the log of the books was when the reasons were counted."""
     told: Item | None = None
     """The head that was last told these reasons."""
 
@@ -112,9 +114,10 @@ class Lines:
                 return line, line.waiting[0][1]
         return None
 
-    def sleep(self, line: Line, reasons: tuple[Reason, ...]) -> None:
+    def sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
         """Let a line wait for a change; its head has these reasons."""
         line.asleep = True
+        line.counted_at = counted_at
         self.sleeping[line.number] = line
         head = line.waiting[0][1]
         if reasons != line.reasons or line.told != head:
@@ -170,6 +173,7 @@ class Lines:
         for key, line in self._lines.items():
             copied = Line(line.number, line.ask, list(line.waiting))
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
+            copied.counted_at = line.counted_at
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}

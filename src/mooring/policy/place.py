@@ -91,9 +91,11 @@ class Placer:
     def _place_one(self, leaf: Part, fit: Fit, within: Within, queue: int) -> Seats:
         """Place a single task by E-Binpack: the short way for what comes most often."""
         row = pick(fit, within)
+        partly = bool(fit.partly_of[0][0])
         mask = choose_devices(self.books, fit.demand, row, self.profile.devices)
         self.books.take(fit.demand, (row,), (mask,), queue)
-        fit.favour(row)
+        if not within.level:
+            fit.favour(row, partly=partly)
         return Seats(leaf, [row], [mask])
 
     # -- one leaf ---------------------------------------------------------------------------
@@ -306,12 +308,13 @@ def pick(fit: Fit, within: Within) -> int:
     """Return the row for one task by E-Binpack: used nodes first, in the most used domains."""
     if not fit.room(within.level, within.domain):
         return -1
-    if not within.level and fit.favourite >= 0:
-        return fit.favourite
     tree, used = fit.books.tree, fit.books.used
-    columns = fit.partly if fit.partly[within.level][within.domain] else fit.slots
-    domain = within.domain
-    for level in range(within.level, tree.leaf_level):
+    top, domain = within.level, within.domain
+    partly = bool(fit.partly_of[top][domain])
+    columns = fit.partly if partly else fit.slots
+    if not top:
+        top, domain = fit.favourite(partly=partly)
+    for level in range(top, tree.leaf_level):
         first = tree.child_of[level]
         low, high = first[domain], first[domain + 1]
         if high - low == 1:

@@ -10,12 +10,12 @@ from mooring.model.codec import encode
 from mooring.model.plan import Bind, Evict, Reserve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from mooring.journal import Journal
-    from mooring.model.events import Event
+    from mooring.journal import Journal, Recorded
     from mooring.model.memory import Memory
     from mooring.model.plan import Decision, Plan, Record
+    from mooring.model.queues import Queue
     from mooring.model.scenario import Scenario
     from mooring.model.settings import Policy
     from mooring.model.topology import Topology
@@ -27,20 +27,12 @@ MOST_LINES = 8
 """Lines that one difference shows of each side."""
 
 
-class Decider(Protocol):
-    """An engine, or what stands in for one."""
-
-    def observe(self, event: Event) -> None:
-        """Take in a fact about the world."""
-
-    def decide(self, now: float) -> Plan:
-        """Return all that should be done at this instant."""
-
-
 class EngineFactory(Protocol):
     """Makes a fresh engine; `Engine` itself is one."""
 
-    def __call__(self, topology: Topology, policy: Policy, memory: Memory, /) -> Decider:
+    def __call__(
+        self, topology: Topology, policy: Policy, memory: Memory, queues: Sequence[Queue], /
+    ) -> Recorded:
         """Return an engine that has observed nothing yet."""
 
 
@@ -69,9 +61,9 @@ class Replay:
         return not self.differences
 
 
-def begin(start: Scenario, engine_factory: EngineFactory) -> Decider:
+def begin(start: Scenario, engine_factory: EngineFactory) -> Recorded:
     """Return a fresh engine that has observed all that was there at the start."""
-    engine = engine_factory(start.topology, start.policy, start.memory)
+    engine = engine_factory(start.topology, start.policy, start.memory, start.queues)
     for event in start.events():
         engine.observe(event)
     return engine
@@ -110,7 +102,7 @@ def replay(
     return Replay(record_count, decision_count, tuple(differences))
 
 
-def _cycle(engine: Decider, record: Record) -> Plan:
+def _cycle(engine: Recorded, record: Record) -> Plan:
     for event in record.events:
         engine.observe(event)
     return engine.decide(record.now)
