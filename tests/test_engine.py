@@ -963,7 +963,12 @@ CONTRADICTIONS: dict[str, Event] = {
     "adopted with an unknown group": Adopted(
         task("new"), (Placement("other", (0,), ("a",), (1,)),)
     ),
-    "adopted with too many tasks": Adopted(task("new"), (Placement("main", (1,), ("a",), (1,)),)),
+    "adopted with too many tasks": Adopted(
+        task("new"), (Placement("main", (0, 1), ("a", "a"), (1, 2)),)
+    ),
+    "adopted with a task that has no number": Adopted(
+        task("new"), (Placement("main", (-1,), ("a",), (1,)),)
+    ),
     "adopted with uneven tuples": Adopted(
         gang("new", tasks=2), (Placement("main", (0, 1), ("a",), (1,)),)
     ),

@@ -454,9 +454,9 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "at most 1",
     ),
     "a task too high": (
-        running("min: 1, max: 2", "nodes: [a], tasks: [2]"),
+        running("min: 1, max: 2", "nodes: [a], tasks: [1048576]"),
         "workloads[0].placements[0].tasks[0]",
-        "it has 2",
+        "1048575",
     ),
     "a task twice": (
         running("min: 1, max: 2", "nodes: [a, a], tasks: [0, 0]"),

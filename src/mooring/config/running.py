@@ -75,6 +75,9 @@ def _words(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
+TASKS_MOST = 1 << 20
+"""Numbers of tasks are below this; after edits they may be above the size of the group."""
+
 Finished = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -142,11 +145,11 @@ def _read_tasks(
     """Read the indices of the tasks, each once."""
 
     def task(value: object) -> int:
-        index = whole()(value)
-        if index >= group.most:
-            raise ReadError(f"give a task of the group: it has {group.most}, the first is 0")
+        index = whole(0, TASKS_MOST - 1)(value)
         if index in seen:
             raise ReadError("give each task once")
+        if len(seen) >= group.most:
+            raise ReadError(f"give at most {group.most} tasks: the group has no more")
         seen.add(index)
         return index
 

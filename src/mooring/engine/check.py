@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mooring.model.workload import Placement, PodGroup, Shape, Workload
 
 
+MOST_TASKS = 1 << 20
+"""Numbers of tasks are below this."""
+
+
 class EventError(ValueError):
     """An event that contradicts what is known. Nothing was changed."""
 
@@ -81,9 +85,11 @@ def check_adopted(books: Books, event: Adopted) -> None:
             raise EventError(f"{where}: there is no such group")
         if seen[group].intersection(tasks) or len(set(tasks)) < len(tasks):
             raise EventError(f"{where}: a task is named twice")
-        if not all(0 <= task < groups[group].most for task in tasks):
-            raise EventError(f"{where}: it has only {groups[group].most} tasks")
         seen[group].update(tasks)
+        if len(seen[group]) > groups[group].most:
+            raise EventError(f"{where}: it has only {groups[group].most} tasks")
+        if not all(0 <= task < MOST_TASKS for task in tasks):
+            raise EventError(f"{where}: tasks are numbered from 0, and below {MOST_TASKS}")
     for placement in event.placements:
         _check_placement(books, groups[placement.group].shape, placement)
 

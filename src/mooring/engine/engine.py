@@ -35,7 +35,7 @@ from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState
-from mooring.policy.ask import Ask, compile_ask
+from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import Beside, growth
 from mooring.policy.fit import Fits
 from mooring.policy.lines import Lines
@@ -217,10 +217,13 @@ class Engine:
         entry = self._new_entry(event.workload)
         entry.started_at = event.started_at
         for group, tasks in event.finished:
+            members = entry.members[group]
+            members.make_room(max(tasks, default=-1) + 1)
             for task in tasks:
-                entry.members[group].states[task] = TaskState.FINISHED
+                members.states[task] = TaskState.FINISHED
         for placement in event.placements:
             members = entry.members[placement.group]
+            members.make_room(max(placement.tasks, default=-1) + 1)
             rows = [self.books.row_of[node] for node in placement.nodes]
             self.books.take(members.demand, rows, placement.devices, entry.queue)
             _note(members, placement.tasks, rows, placement.devices, TaskState.RUNNING)
@@ -407,8 +410,7 @@ class Engine:
             item = (entry.workload.name, leaf.name)
             tasks = growth(entry.members[leaf.name], leaf)
             if tasks and item not in self._lines:
-                part = leaf.of(len(tasks)).sliced(())
-                ask = Ask(part, (part,), entry.workload.service, entry.avoid, ())
+                ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
                 line = self._lines.open(item, ask)
                 self._lines.join(line, self._rank(entry, grows=True), item)
 
@@ -580,8 +582,7 @@ class Engine:
         reasons: list[Reason] = []
         for leaf in beside.root.leaves():
             if wanted[leaf.name]:
-                part = leaf.of(len(wanted[leaf.name])).sliced(())
-                ask = Ask(part, (part,), entry.workload.service, entry.avoid, ())
+                ask = leaf_ask(leaf, len(wanted[leaf.name]), entry.workload, entry.avoid)
                 reasons += why(self._placer, ask, beside.bound(leaf))
         return tuple(reasons)
 

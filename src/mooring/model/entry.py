@@ -28,12 +28,16 @@ class Members:
 
     def resize(self, group: PodGroup) -> None:
         """Take another size; tasks beyond it that have a place stay until they are evicted."""
-        more = group.most - len(self.states)
+        self.make_room(group.most)
+        self.group = group
+
+    def make_room(self, tasks: int) -> None:
+        """Know of at least so many tasks; after edits the last ones may be those that run."""
+        more = tasks - len(self.states)
         if more > 0:
             self.states.extend(bytes(more))
             self.rows.extend([NOWHERE] * more)
             self.devices.extend([0] * more)
-        self.group = group
 
     def holding(self) -> list[int]:
         """Return the tasks that have a place."""

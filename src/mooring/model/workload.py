@@ -68,7 +68,7 @@ class NodePreference:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Lets a task on to tainted nodes. An empty key tolerates everything."""
+    """Lets a task on to tainted nodes. An empty key with operator Exists tolerates everything."""
 
     key: str = ""
     operator: str = "Equal"

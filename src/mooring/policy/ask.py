@@ -86,9 +86,20 @@ def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -
     while len(root.parts) == 1:
         root = root.parts[0].under(root)
     leaves = tuple(leaf for leaf in _bounded_leaves(root) if leaf.count)
-    shapes = [leaf.demand.shape for leaf in leaves if leaf.demand]
-    drawn = any(shape.near or shape.spread for shape in shapes)
+    drawn = any(is_drawn(leaf) for leaf in leaves)
     return Ask(root, leaves, workload.service, avoid, tuple(problems), drawn)
+
+
+def leaf_ask(leaf: Part, tasks: int, workload: Workload, avoid: tuple[str, ...]) -> Ask:
+    """Return the ask for some more tasks of a leaf."""
+    part = leaf.of(tasks).sliced(())
+    return Ask(part, (part,), workload.service, avoid, (), is_drawn(part))
+
+
+def is_drawn(leaf: Part) -> bool:
+    """Return whether a leaf asks for company, or wants to be level with others."""
+    shape = leaf.demand.shape if leaf.demand else None
+    return shape is not None and bool(shape.near or shape.spread)
 
 
 def _bounded_leaves(part: Part) -> Iterator[Part]:
@@ -111,6 +122,8 @@ def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
     slices = tuple((level(s.level), s.size) for s in request.slices)
     required, preferred = level(request.required), level(request.preferred)
     parts = tuple(_compile(books, child, problems) for child in group.groups)
+    if len(parts) > 1 and slices:
+        problems.append(Unknown(group.name, "slices", "of several groups"))
     demand = None if parts else books.demand(group.shape)
     if demand is not None:
         terms: tuple[TaskTerm | SpreadTerm, ...] = (*group.shape.near, *group.shape.apart)

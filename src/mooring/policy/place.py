@@ -16,7 +16,15 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
 from mooring.policy.devices import choose_devices, choose_many, emptiest
 from mooring.policy.fit import ANY_FLAVOR, Fit
-from mooring.policy.room import COMPARED, Room, evenly, fewest, fewest_of, holding, room_for
+from mooring.policy.room import (
+    COMPARED,
+    Room,
+    evenest_of,
+    fewest,
+    fewest_of,
+    holding,
+    room_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,8 +166,8 @@ class Placer:
         count = leaf.count // leaf.slices[0][1] if leaf.slices else leaf.count
         if rule == "e-spread":
             for level, inside in self._levels(leaf, room, within, spread=True):
-                for domain in holding(room, level, inside, count):
-                    chosen = evenly(room, level, domain, count, present)
+                domains = holding(room, level, inside, count)
+                for chosen in evenest_of(room, level, domains, count, present):
                     yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
             return
         for level, inside in self._levels(leaf, room, within, spread=False):

@@ -7,7 +7,7 @@ level where units end. The functions choose domains of that lowest level and a c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -176,6 +176,15 @@ def _fill(units: Counts, chosen: Iterable[int], count: int) -> Chosen:
         filled.append((domain, here))
         count -= here
     return sorted(pair for pair in filled if pair[1])
+
+
+def evenest_of(
+    room: Room, level: int, domains: Iterator[int], count: int, present: Ints | None
+) -> Iterator[Chosen]:
+    """Yield a choice for each domain: first those where the fewest end up together."""
+    some = [evenly(room, level, domain, count, present) for domain in islice(domains, COMPARED)]
+    yield from sorted(some, key=lambda chosen: max(units for _, units in chosen))
+    yield from (evenly(room, level, domain, count, present) for domain in domains)
 
 
 def evenly(room: Room, level: int, domain: int, count: int, present: Ints | None) -> Chosen:

@@ -7,20 +7,24 @@ every other, with backtracking, under a bound of counted steps.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mooring.model.columns import INT
+from mooring.model.demand import DeviceKind
 from mooring.policy.ask import Part
 from mooring.policy.devices import device_choices
 from mooring.policy.fit import ANY_FLAVOR
 from mooring.policy.place import ANYWHERE, Placer, Seats, Within
+from mooring.policy.social import has_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mooring.model.demand import Demand
     from mooring.policy.ask import Ask
 
 DEEPEST = 100
@@ -44,7 +48,56 @@ def place(placer: Placer, ask: Ask, queue: int) -> list[Seats] | None:
             return [seats]
         if root.count == 1 or placer.fit(root.demand).company is None:
             return None  # counting is exact: the tasks have no terms about each other
+    elif _too_much(placer, ask) or not _each_alone(placer, ask, queue):
+        return None
     return _Search(placer, queue, ask.service).run(root)
+
+
+def _too_much(placer: Placer, ask: Ask) -> bool:
+    """Return whether counting tells that all leaves together ask for more than there is."""
+    books = placer.books
+    wanted: Counter[Demand] = Counter()
+    for leaf in ask.leaves:
+        assert leaf.demand is not None
+        wanted[leaf.demand] += leaf.count
+    for demand, count in wanted.items():
+        fit = placer.fit(demand)
+        slots = fit.slots if fit.company is None else fit.anywhere
+        if slots[0][0] < count:
+            return True
+    amounts: Counter[int] = Counter()
+    for demand, count in wanted.items():
+        for r, amount in demand.asks:
+            amounts[r] += amount * count
+    kinds = (DeviceKind.WHOLE, DeviceKind.SHARED)
+    milli = sum((demand.weight - 1) * n for demand, n in wanted.items() if demand.kind in kinds)
+    free = np.maximum(books.open, 0).sum(axis=1)
+    return milli > np.maximum(books.share, 0).sum() or any(
+        amount > free[r] for r, amount in amounts.items()
+    )
+
+
+def _each_alone(placer: Placer, ask: Ask, queue: int) -> bool:
+    """Return whether every leaf with terms that no other leaf could meet has a place on its own."""
+    for leaf in ask.leaves:
+        assert leaf.demand is not None
+        if placer.fit(leaf.demand).company is None or _could_be_helped(leaf, ask):
+            continue
+        mark = placer.books.checkpoint()
+        found = _Search(placer, queue, ask.service).run(leaf)
+        placer.books.rollback(mark)
+        if found is None:
+            return False
+    return True
+
+
+def _could_be_helped(leaf: Part, ask: Ask) -> bool:
+    """Return whether another leaf is company that a leaf asks for."""
+    assert leaf.demand is not None
+    shape = leaf.demand.shape
+    labels = [near.labels for near in shape.near] + [spread.labels for spread in shape.spread]
+    others = [other.demand.shape for other in ask.leaves if other is not leaf and other.demand]
+    return any(has_labels(other, wanted) for other in others for wanted in labels)
 
 
 class _Search:

@@ -6,7 +6,7 @@ Apart is mutual: a task that wants to be apart from this shape keeps it away too
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from mooring.model.columns import Bools
 from mooring.model.demand import Demand
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mooring.model.cluster import Labels
     from mooring.model.columns import Counts, Floats
     from mooring.model.workload import Shape
@@ -71,20 +73,28 @@ class Company:
         return met
 
     def holds(self, rows: list[int]) -> bool:
-        """Return whether the terms about company hold for tasks that are placed on these rows."""
+        """Return whether the terms about company hold for tasks that were placed on these rows."""
         shape = self.demand.shape
-        for near in shape.near:
-            itself = has_labels(shape, near.labels)
-            counts = self._matching(near.labels)
-            if near.weight or (itself and counts.sum() == 1):
-                continue
-            if (self._at(near.level, counts)[rows] <= itself).any():
-                return False
         return all(
+            near.weight or self._has_company(near.level, near.labels, rows) for near in shape.near
+        ) and all(
             not spread.required
             or (self._excess(spread.level, spread.labels)[rows] <= spread.skew).all()
             for spread in shape.spread
         )
+
+    def _has_company(self, level: str, labels: Labels, rows: list[int]) -> bool:
+        """Return whether somebody else is in every domain of these tasks.
+
+        A flock that finds nobody like it anywhere may found a home, but only one.
+        """
+        others = self._matching(labels)
+        if has_labels(self.demand.shape, labels):
+            others = others - np.bincount(rows, minlength=self.books.count)
+            if not others.any():
+                tree = self.books.tree
+                return len(np.unique(tree.domain[tree.level_of.get(level, 0)][rows])) == 1
+        return bool((self._at(level, others)[rows] > 0).all())
 
     @property
     def has_wishes(self) -> bool:
@@ -114,7 +124,7 @@ class Company:
     def _matching(self, labels: Labels) -> Counts:
         return self.books.counter(f"labels {labels}", lambda shape: has_labels(shape, labels))
 
-    def _at(self, level: str, counts: Counts) -> Counts:
+    def _at(self, level: str, counts: NDArray[Any]) -> NDArray[Any]:
         """Return, for every node, the count in its domain of a level."""
         tree = self.books.tree
         index = tree.level_of.get(level, 0)
