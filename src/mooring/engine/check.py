@@ -28,11 +28,10 @@ class EventError(ValueError):
     """An event that contradicts what is known. Nothing was changed."""
 
 
-def check_new(entries: Mapping[str, Entry], workload: Workload) -> None:
-    """Check a workload that is not known yet."""
+def check_name(entries: Mapping[str, Entry], workload: Workload) -> None:
+    """Check that a workload is not known yet."""
     if workload.name in entries:
         raise EventError(f"workload {workload.name} is there already")
-    check_groups(workload)
 
 
 def check_groups(workload: Workload) -> None:

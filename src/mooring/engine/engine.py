@@ -106,6 +106,7 @@ class Engine:
         match event:
             case Submitted():
                 self._submit(event)
+                return  # nothing is booked yet
             case TasksChanged():
                 self._tasks_changed(event)
             case Ended():
@@ -203,16 +204,18 @@ class Engine:
 
     def _submit(self, event: Submitted) -> None:
         workload = event.workload
-        check.check_new(self._entries, workload)
+        check.check_name(self._entries, workload)
+        line = self._line_of(workload, ())
         entry = self._new_entry(workload)
         if not event.again:
             for members in entry.members.values():
                 self._arrivals.append((members.group.shape, len(members.states)))
-        self._line_up(entry)
+        self._lines.join(line, self._rank(entry, grows=False), (workload.name, ""))
 
     def _adopt(self, event: Adopted) -> None:
         self._settle_nodes()
-        check.check_new(self._entries, event.workload)
+        check.check_name(self._entries, event.workload)
+        check.check_groups(event.workload)
         check.check_adopted(self.books, event)
         entry = self._new_entry(event.workload)
         entry.started_at = event.started_at
@@ -395,12 +398,17 @@ class Engine:
 
     def _line_up(self, entry: Entry) -> None:
         """Put a workload that has not begun in the line of those that ask for the same."""
-        workload = entry.workload
-        key = (workload.groups, workload.topology, workload.service, entry.avoid)
+        line = self._line_of(entry.workload, entry.avoid)
+        self._lines.join(line, self._rank(entry, grows=False), (entry.workload.name, ""))
+
+    def _line_of(self, workload: Workload, avoid: tuple[str, ...]) -> Line:
+        """Return the line of a workload's ask; a new ask is checked first."""
+        key = (workload.groups, workload.topology, workload.service, avoid)
         line = self._lines.line(key)
         if line is None:
-            line = self._lines.open(key, compile_ask(self.books, workload, entry.avoid))
-        self._lines.join(line, self._rank(entry, grows=False), (workload.name, ""))
+            check.check_groups(workload)
+            line = self._lines.open(key, compile_ask(self.books, workload, avoid))
+        return line
 
     def _line_up_growth(self, entry: Entry) -> None:
         """Put every group of a running workload that may have more tasks in a line of its own."""
@@ -473,6 +481,8 @@ class Engine:
             started = len(decisions)
             while (head := self._lines.next_ready()) is not None:
                 self._try(*head, now, decisions)
+            if not self._lines.sleeping:
+                return
             drawn = [line for line in self._lines.sleeping.values() if line.ask.is_drawn]
             if not drawn:
                 return
@@ -503,7 +513,8 @@ class Engine:
             tasks = entry.members[found.part.name].pending()[: len(found.rows)]
             self._start(entry, tasks, found, decisions)
         entry.started_at = now
-        self._line_up_growth(entry)
+        if entry.is_elastic:
+            self._line_up_growth(entry)
 
     def _sleep(self, line: Line, reasons: tuple[Reason, ...]) -> None:
         self._lines.sleep(line, reasons, self.books.log_end)
@@ -593,6 +604,8 @@ class Engine:
 
     def _shrink(self, decisions: list[Decision]) -> None:
         """Evict the tasks that a smaller size no longer has, the last ones first."""
+        if not self._resized:
+            return
         for name in self._resized:
             entry = self._entries[name]
             for members in entry.members.values():

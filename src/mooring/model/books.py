@@ -93,6 +93,7 @@ class Books:
         self.flavors: list[str] = []
         self.layouts: list[Layout] = []
         self.queues: list[str] = []
+        self._queue_of: dict[str, int] = {}
         self.holds: dict[str, list[tuple[Demand, int, int]]] = {}
         self._demand_of: dict[Shape, Demand] = {}
         self._counters: dict[str, int] = {}
@@ -316,9 +317,11 @@ class Books:
 
     def queue(self, name: str) -> int:
         """Return the index of a queue."""
-        if name not in self.queues:
+        index = self._queue_of.get(name)
+        if index is None:
+            index = self._queue_of[name] = len(self.queues)
             self.queues.append(name)
-        return self.queues.index(name)
+        return index
 
     def counter(self, key: str, match: Callable[[Shape], bool]) -> Counts:
         """Return how many tasks on each node have a shape that matches; kept up from now on."""

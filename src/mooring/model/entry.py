@@ -23,7 +23,7 @@ class Members:
     @classmethod
     def of(cls, group: PodGroup, demand: Demand) -> Members:
         """Return all tasks of a group, pending."""
-        most = group.most
+        most = group.max if group.max > group.min else group.min
         return cls(group, demand, bytearray(most), [NOWHERE] * most, [0] * most)
 
     def resize(self, group: PodGroup) -> None:
@@ -90,6 +90,11 @@ class Entry:
     charged_only: bool = False
     """It runs, but nobody said where."""
     started_at: float | None = None
+
+    @property
+    def is_elastic(self) -> bool:
+        """Return whether it may have more tasks than its minimum."""
+        return any([m.group.max > m.group.min for m in self.members.values()])
 
     @property
     def is_placed(self) -> bool:

@@ -183,6 +183,14 @@ class PodGroup:
     """0: as many as `min`."""
     topology: TopologyRequest = TopologyRequest()
     groups: tuple[PodGroup, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        values = (self.name, self.shape, self.min, self.max, self.topology, self.groups)
+        object.__setattr__(self, "_hash", hash(values))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def most(self) -> int:
@@ -225,7 +233,10 @@ class Workload:
     def leaves(self) -> Iterator[PodGroup]:
         """Yield the groups that have tasks, in order."""
         for group in self.groups:
-            yield from group.leaves()
+            if group.groups:
+                yield from group.leaves()
+            else:
+                yield group
 
 
 @dataclass(frozen=True, slots=True)

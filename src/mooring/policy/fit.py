@@ -152,14 +152,16 @@ class Fit:
         """Return (level, domain) to look in for the next pick by E-Binpack.
 
         If nothing has changed since the last pick but its row, then the use of all domains around
-        that row has risen and is still the highest: the lowest of them with room is the one.
+        that row has risen and is still the highest: the lowest of them with room is the one. If no
+        node in use had room before that pick, its row is now the only one.
         """
-        if self._favoured_at == self.books.log_end and self._favoured_partly == partly:
-            columns = self.partly_of if partly else self.slots_of
-            for level in range(len(columns) - 1, 0, -1):
-                domain = self.books.up[level][self._favourite]
-                if columns[level][domain]:
-                    return level, domain
+        if self._favoured_at != self.books.log_end or self._favoured_partly > partly:
+            return 0, 0
+        columns = self.partly_of if partly else self.slots_of
+        for level in range(len(columns) - 1, 0, -1):
+            domain = self.books.up[level][self._favourite]
+            if columns[level][domain]:
+                return level, domain
         return 0, 0
 
     @property

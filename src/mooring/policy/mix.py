@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ _FORGOTTEN = 2.0**-10
 """A count below this is dropped when the counts are next rewritten."""
 
 
+@lru_cache(maxsize=1 << 12)
 def task_type(shape: Shape) -> TaskType | None:
     """Return the type of a shape; none if it asks for devices by MIG profile or by memory."""
     if shape.mig or shape.gpu_memory:

@@ -154,9 +154,8 @@ class Placer:
         return sorted(found, key=lambda f: (-room[f], books.flavors[f]))
 
     def _single(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
-        row = pick(fit, within)
-        if row >= 0:
-            yield self._seats(leaf, [(row, 1)])
+        if fit.room(within.level, within.domain):
+            yield self._seats(leaf, [(pick(fit, within), 1)])
 
     def _by_domain(
         self, leaf: Part, fit: Fit, within: Within, rule: str, present: Ints | None
@@ -313,9 +312,7 @@ class Placer:
 
 
 def pick(fit: Fit, within: Within) -> int:
-    """Return the row for one task by E-Binpack: used nodes first, in the most used domains."""
-    if not fit.room(within.level, within.domain):
-        return -1
+    """Return the row for one task, which fits: used nodes first, in the most used domains."""
     tree, used = fit.books.tree, fit.books.used
     top, domain = within.level, within.domain
     partly = bool(fit.partly_of[top][domain])
