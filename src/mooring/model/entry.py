@@ -94,7 +94,7 @@ class Entry:
     @property
     def is_elastic(self) -> bool:
         """Return whether it may have more tasks than its minimum."""
-        return any([m.group.max > m.group.min for m in self.members.values()])
+        return any(m.group.max > m.group.min for m in self.members.values())
 
     @property
     def is_placed(self) -> bool:
