@@ -36,16 +36,16 @@ def main(prefixes: list[str]) -> int:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table("benchmark", box=None)
+    table = Table(box=None)
+    table.add_column("benchmark", no_wrap=True)
     for title in ("value", "unit", "target", ""):
-        table.add_column(title, justify="left" if title == "unit" else "right")
-    table.add_column("note")
+        table.add_column(title, justify="left" if title == "unit" else "right", no_wrap=True)
     for result in results:
         sign = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[result.meets]
         arrow = "≥" if result.better == "higher" else "≤"
         target = "" if result.target is None else f"{arrow} {result.target:,.6g}"
         value = f"{result.value:,.3f}" if abs(result.value) < 100 else f"{result.value:,.0f}"
-        table.add_row(result.name, value, result.unit, target, sign, result.note)
+        table.add_row(result.name, value, result.unit, target, sign)
     return table
 
 

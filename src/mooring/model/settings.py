@@ -19,7 +19,7 @@ class Policy:
     """Level of the one domain that a service spreads inside; empty: the outermost level."""
     devices: str = "linked"
     """Which devices of a node: best-linked, or lowest index."""
-    search_steps: int = 20_000
+    search_steps: int = 2_000
     """Bound of a search, in counted steps."""
     mix_half_life_s: float = 14 * 86_400.0
     """How fast the learnt mix of requests forgets."""
