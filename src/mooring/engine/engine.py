@@ -8,14 +8,12 @@ The engine assumes that its decisions will be carried out; the world confirms or
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.engine import check
 from mooring.engine.helped import Helped
+from mooring.engine.snapshot import as_adopted, present_nodes
 from mooring.model.books import Books
-from mooring.model.cluster import Device
-from mooring.model.demand import DeviceKind
 from mooring.model.entry import NOWHERE, Entry, Members
 from mooring.model.events import (
     Adopted,
@@ -684,46 +682,13 @@ class Engine:
         return Scenario(
             now,
             books.topology,
-            self._present_nodes(),
+            present_nodes(books, self._entries.values()),
             self.queues,
             self.policy,
             tuple(entry.workload for entry in waiting),
-            tuple(self._as_adopted(entry) for entry in begun),
+            tuple(as_adopted(books, entry) for entry in begun),
             self.memory(),
         )
-
-    def _present_nodes(self) -> tuple[Node, ...]:
-        """Return the nodes; a device that is in use and gone is shown as unhealthy."""
-        books, needed = self.books, dict[int, int]()
-        for members in (m for entry in self._entries.values() for m in entry.members.values()):
-            per_device = 8 if members.demand.kind is DeviceKind.MIG else 1
-            for row, mask in zip(members.rows, members.devices, strict=True):
-                devices = -(-mask.bit_length() // per_device)
-                needed[row] = max(devices, needed.get(row, 0))
-        nodes = []
-        for row, node in enumerate(books.nodes):
-            gone = needed.get(row, 0) - len(node.devices)
-            if gone > 0:
-                lost = (Device(healthy=False),) * gone
-                node = replace(node, devices=node.devices + lost)
-            if books.present[row]:
-                nodes.append(node)
-        return tuple(nodes)
-
-    def _as_adopted(self, entry: Entry) -> Adopted:
-        names = self.books.tree.names[-1]
-        placements, finished = [], []
-        for name, members in entry.members.items():
-            tasks = members.holding()
-            if tasks:
-                nodes = tuple(names[members.rows[task]] for task in tasks)
-                devices = tuple(members.devices[task] for task in tasks)
-                placements.append(Placement(name, tuple(tasks), nodes, devices))
-            done = [t for t, s in enumerate(members.states) if s == TaskState.FINISHED]
-            if done:
-                finished.append((name, tuple(done)))
-        started_at = entry.started_at or 0.0
-        return Adopted(entry.workload, tuple(placements), started_at, tuple(finished))
 
     def fork(self) -> Engine:
         """Return an engine that stands where this one stands and goes its own way."""
