@@ -875,11 +875,11 @@ def add_room(engine: Engine) -> None:
         model, partition = (("H100", ""), ("A100", ""), ("A100", "a100-40gb"))[index % 3]
         facts = node(
             f"new-{index}",
-            8,
+            16,
             "p9",
             "r9",
             model=model,
-            devices=gpus(8, mig=partition),
+            devices=gpus(16, mig=partition),
             labels={"zone": "x"},
         )
         engine.observe(NodeJoined(facts))

@@ -100,9 +100,10 @@ def test_decide_prints_who_goes_where(
 
     assert result.code == 0
     lines = [" ".join(line.split()) for line in result.out.splitlines()]
-    assert "bind g main 0-7 n-[08-11] 0-7" in lines
+    assert "bind g main 0,2,4,6 n-[08-11] 0-3" in lines
+    assert "1,3,5,7 n-[08-11] 4-7" in lines
     assert "bind t main 0 other 0-1" in lines
-    assert lines[-1] == "2 decisions, 0 waiting, 5 nodes."
+    assert lines[-1] == "9 tasks bound, 0 workloads waiting, 5 nodes."
 
 
 def test_decide_shows_nodes_with_other_devices_apart(
@@ -110,15 +111,15 @@ def test_decide_shows_nodes_with_other_devices_apart(
 ) -> None:
     result = run("decide", write("a=8 b=4", gang("g", tasks=3, gpus=4)))
 
-    assert "bind g main 0-1 a 0-7 2 b 0-3" in result.words
+    assert "bind g main 0,2 a,b 0-3 1 a 4-7" in result.words
 
 
 def test_decide_shows_growth_as_one_start(
     run: Callable[..., Result], write: Callable[..., Path]
 ) -> None:
-    result = run("decide", write("a=8", gang("e", tasks=2, most=20)))
+    result = run("decide", write("a=8 b=8", gang("e", tasks=1, gpus=8, most=20)))
 
-    assert "bind e main 0-7 a 0-7" in result.words
+    assert "bind e main 0-1 a,b 0-7" in result.words
     assert "It runs, and waits to grow." in result.words
 
 
@@ -138,7 +139,7 @@ def test_decide_says_why_the_rest_waits(
         "Group y can never start here: no node takes even one task, however empty." in result.words
     )
     assert "For y, 3 nodes have too few free GPUs." in result.words
-    assert result.out.rstrip().endswith("1 decision, 13 waiting, 3 nodes.")
+    assert result.out.rstrip().endswith("2 tasks bound, 13 workloads waiting, 3 nodes.")
 
 
 def test_a_single_follower_is_told_by_name(
@@ -150,7 +151,7 @@ def test_a_single_follower_is_told_by_name(
 
 
 def test_nothing_to_decide_is_said(run: Callable[..., Result], write: Callable[..., Path]) -> None:
-    assert run("decide", write("a=8")).out == "0 decisions, 0 waiting, 1 node.\n"
+    assert run("decide", write("a=8")).out == "0 tasks bound, 0 workloads waiting, 1 node.\n"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -231,7 +232,8 @@ def test_settling_is_said(run: Callable[..., Result], write: Callable[..., Path]
     result = run("decide", "--settle", write("a=8", task("t")))
 
     assert result.code == 0
-    assert result.out.endswith("1 decision, 0 waiting, 1 node. Settled after 2 cycles.\n")
+    last = "1 task bound, 0 workloads waiting, 1 node. Settled after 2 cycles.\n"
+    assert result.out.endswith(last)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +279,28 @@ def test_a_scenario_comes_from_standard_input(
     assert "bind t main 0 a 0" in result.words
 
 
+def test_standard_input_is_not_read_for_ever(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.config.scenario.FILE_MOST", 1 << 20)
+    result = run("decide", "-", stdin=b"y\n" * (1 << 20))
+
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "standard input: this is larger than 1 MiB; give less\n"
+
+
+def test_shares_are_shown_with_their_size(run: Callable[..., Result]) -> None:
+    result = run("decide", ROOT / "docs" / "examples" / "shares.yaml", "--settle")
+    assert "serve main 0 shared 0 (25 %) 1-3 shared 1 (25 %)" in result.words
+    assert "5 tasks bound" in result.words
+
+    text = b"""
+        nodes: [{name: a, gpus: 1, gpu_memory: 40Gi}]
+        workloads: [{name: w, gpu_memory: 10Gi}]
+    """
+    assert "bind w main 0 a 0 (10Gi)" in run("decide", "-", stdin=text).words
+
+
 def test_mig_devices_are_shown_with_their_slices(run: Callable[..., Result]) -> None:
     result = run("decide", ROOT / "docs" / "examples" / "shares.yaml")
 
@@ -307,6 +331,17 @@ def test_what_cannot_be_read_is_one_line(
 
     assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["decide", "replay"])
+def test_every_command_says_alike_what_is_no_file(
+    run: Callable[..., Result], tmp_path: Path, command: str
+) -> None:
+    missing = tmp_path / "none"
+    assert run(command, missing).err == f"{missing}: there is no such file\n"
+    assert run(command, tmp_path).err == f"{tmp_path}: this is a folder; give a file\n"
+    demo = run("demo", "--nodes", 32, "--seconds", 1, "--svg", tmp_path)
+    assert (demo.code, demo.err) == (2, f"{tmp_path}: this is a folder; give a file\n")
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"{", b"a: [", b"- " * 4000, b"\x00"])
@@ -611,6 +646,19 @@ def test_the_demo_writes_a_picture(run: Callable[..., Result], tmp_path: Path) -
     result = run("demo", "--nodes", 32, "--seconds", 1, "--svg", tmp_path / "no" / "demo.svg")
     assert result.code == 2
     assert result.err.count("\n") == 1
+
+
+def test_the_demo_writes_a_journal(run: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "demo.journal"
+    small = "demo", "--nodes", 32, "--seconds", 2, "--once", "--journal", path
+    assert run(*small).code == 0
+
+    replayed = run("replay", path, "-o", "json")
+    assert (replayed.code, replayed.data["same"]) == (0, True)
+    assert replayed.data["decisions"] > 0
+
+    again = run(*small)
+    assert (again.code, again.out, again.err) == (2, "", f"{path}: there is a file already\n")
 
 
 def test_the_demo_lives_in_a_terminal(

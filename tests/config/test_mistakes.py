@@ -39,7 +39,8 @@ def running(shape: str, placement: str) -> str:
 # file, path, part of the fix
 TABLE: dict[str, tuple[str, str, str]] = {
     # the file
-    "empty": ("", "", "give a mapping"),
+    "empty": ("", "", "the file is empty"),
+    "only a comment": ("# nothing", "", "the file is empty"),
     "a list": ("[1]", "", "give a mapping"),
     "text": ("hello", "", "give a mapping"),
     "YAML syntax": ("now: 0\nnodes: [\n", "", "expected"),
@@ -57,7 +58,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "nested in block": ("- " * 70 + "x", "", "64 deep"),
     "nested in JSON": ('{"nodes": ' + "[" * 100_000, "", "too deeply"),
     "digits in JSON": ('{"now": ' + "1" * 5000 + "}", "", "too many digits"),
-    "an unknown key": ("node: []", "node", "did you mean 'nodes'?"),
+    "an unknown key": ("node: []", "node", "unknown key; did you mean 'nodes'?"),
+    "a strange key": ("zzz: []", "zzz", "remove it: unknown key"),
     "a key twice": ("now: 0\nnow: 1", "now", "once"),
     "a key three times": ("now: 0\nnow: 1\nnow: 2", "now", "once"),
     "a key twice in JSON": ('{"now": 0, "now": 1}', "now", "once"),
@@ -73,7 +75,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "very huge": (f"now: {'9' * 400}", "now", "a number from"),
     "very huge in JSON": (f'{{"now": {"9" * 400}}}', "now", "a number from"),
     "a date": (workload("queue: 2024-01-01"), "workloads[0].queue", "exists"),
-    "a number for a text": (workload("queue: 3"), "workloads[0].queue", "quotes"),
+    "a number for a text": (workload("queue: 3"), "workloads[0].queue", 'write "3"'),
     "a list for a text": (workload("queue: []"), "workloads[0].queue", "a text"),
     "an empty name": (workload("queue: ''"), "workloads[0].queue", "not empty"),
     "two lines": (workload('queue: "a\\nb"'), "workloads[0].queue", "one line"),
@@ -104,7 +106,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "an empty duration": (workload("estimate: ''"), "workloads[0].estimate", "2h"),
     "units out of order": (workload("estimate: 1m2h"), "workloads[0].estimate", "2h"),
     "a duration without unit": (workload("estimate: '90'"), "workloads[0].estimate", "2h"),
-    "a negative duration": (workload("restart_cost: -1"), "workloads[0].restart_cost", "seconds"),
+    "a negative duration": (workload("restart_cost: -1"), "workloads[0].restart_cost", "negative"),
+    "a negative run time": (workload("run_limit: -2h"), "workloads[0].run_limit", "like 90s"),
     "no run time": (workload("run_limit: 0"), "workloads[0].run_limit", "longer than 0"),
     # topology, queues, policy, memory
     "a level twice": ("topology: {levels: [a, a]}", "topology.levels[1]", "already"),
@@ -234,12 +237,18 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "multiple of 2",
     ),
     # workloads
+    "a workload that is none": ("workloads: [train]", "workloads[0]", "a mapping"),
     "a workload without name": ("workloads: [{tasks: 1}]", "workloads[0].name", "needed"),
     "a workload twice": ("workloads: [{name: a}, {name: a}]", "workloads[1].name", "already"),
     "an unknown queue": (
         workload("queue: defalt"),
         "workloads[0].queue",
         "did you mean 'default'?",
+    ),
+    "an unknown queue of several": (
+        "queues: [x, y]\nworkloads: [{name: a, queue: team}]",
+        "workloads[0].queue",
+        "(there are 'x', 'y')",
     ),
     "no default queue": (
         "queues: [team]\nworkloads: [{name: a}]",
@@ -254,7 +263,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "memory that no node has": (
         "nodes: [{name: a, cpu: 1}]\nworkloads: [{name: w, memory: 1Gi}]",
         "workloads[0].memory",
-        "a node has",
+        "no node has memory; give the nodes `memory:`, or remove it",
     ),
     "no tasks": (workload("tasks: 0"), "workloads[0].tasks", "from 1"),
     "negative tasks": (workload("min: -1"), "workloads[0].min", "from 0"),
@@ -503,22 +512,22 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a device twice": (
         running("gpus: 2", "nodes: [a], devices: [[0, 0]]"),
         "workloads[0].placements[0].devices[0][1]",
-        "given twice",
+        "device 0 of a is given twice",
     ),
     "a device for two tasks": (
         running("tasks: 2, gpus: 1", "nodes: [a, a], devices: [[0], [0]]"),
         "workloads[0].placements[0].devices[1][0]",
-        "more is used",
+        "more of device 0 of a is used",
     ),
     "too many thousandths": (
         running("tasks: 3, milli: 400", "nodes: [a, a, a], devices: [[0], [0], [0]]"),
         "workloads[0].placements[0].devices[2][0]",
-        "more is used",
+        "more of device 0 of a is used",
     ),
     "too much device memory": (
         running("tasks: 2, gpu_memory: 21Gi", "nodes: [a, a], devices: [[0], [0]]"),
         "workloads[0].placements[0].devices[1][0]",
-        "more is used",
+        "more of device 0 of a is used",
     ),
     "a device too small": (
         running("gpu_memory: 41Gi", "nodes: [a], devices: [[0]]"),
@@ -722,9 +731,9 @@ def test_files_that_cannot_be_read_are_mistakes(tmp_path: Path) -> None:
     with long.open("wb") as file:
         file.truncate(FILE_MOST + 1)
     expected = {
-        tmp_path / "none.yaml": "No such file",
-        tmp_path: "directory",
-        latin: "UTF-8",
+        tmp_path / "none.yaml": "there is no such file",
+        tmp_path: "this is a folder; give a file",
+        latin: "this is not text (UTF-8)",
         long: "64 MiB",
         tmp_path / "a\0b": "null",
     }

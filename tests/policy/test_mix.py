@@ -62,14 +62,14 @@ def test_counts_are_in_order_of_first_arrival() -> None:
 
 
 def test_a_learnt_mix_is_read_at_every_doubling_and_then_steadily() -> None:
-    """64, 128, … 4096, and from there on every 4096 arrivals."""
+    """16, 32, … 4096, and from there on every 4096 arrivals."""
     mix, read_at = Mix(), []
     for arrival in range(1, 17_000):
         version = mix.version
         mix.arrive(share())
         if mix.version != version:
             read_at.append(arrival)
-    assert read_at == [64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384]
+    assert read_at == [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384]
 
 
 def test_many_at_once_are_one_reading() -> None:
@@ -78,9 +78,9 @@ def test_many_at_once_are_one_reading() -> None:
     assert mix.version == 1
 
 
-def test_a_learnt_mix_is_not_used_before_64_arrivals() -> None:
+def test_a_learnt_mix_is_not_used_before_16_arrivals() -> None:
     mix = Mix()
-    mix.arrive(share(), 63)
+    mix.arrive(share(), 15)
     assert not mix.is_ready
     mix.arrive(share())
     assert mix.is_ready
@@ -161,10 +161,10 @@ def test_loading_is_a_new_reading() -> None:
 
 def test_a_copy_goes_its_own_way() -> None:
     mix = Mix()
-    mix.arrive(share(300), 60)
+    mix.arrive(share(300), 12)
     twin = mix.copy()
     twin.arrive(share(200), 10)
     twin.fade(50.0, HALF_LIFE_S)
     assert mix.types == [task_type(share(300))]
-    assert mix.counts.tolist() == [60.0]
+    assert mix.counts.tolist() == [12.0]
     assert (mix.version, twin.version) == (0, 1)

@@ -261,10 +261,13 @@ def test_cpu_goes_where_no_device_will_miss_it() -> None:
 
 
 def test_at_first_only_the_balance_of_the_cluster_counts() -> None:
-    """Before 64 arrivals: the log term, with as much CPU and memory per device as there is."""
+    """Before 16 arrivals: the log term, with as much CPU and memory per device as there is.
+
+    And untouched nodes are dear, since any of them may be needed whole.
+    """
     books = cluster(("A", 4, 32_000, 200_000), ("B", 2, 32_000, 100_000))
     mix = Mix()
-    mix.arrive(ask(1, 300), 63)
+    mix.arrive(ask(1, 300), 15)
     score = ready(mix, books)
     kappa, kappa_m = 64_000 / 6000, 300_000 / 6000
 
@@ -277,7 +280,9 @@ def test_at_first_only_the_balance_of_the_cluster_counts() -> None:
         balance(2000, 32_000, 100_000) - balance(1700, 30_000, 92_000),
     ]
     assert raw(score, books, ask(1, 300, 2000)) == pytest.approx(expected, abs=1e-5)
-    assert score.prices(books, ask(1, 300)) is None
+    prices = score.prices(books, ask(1, 300))
+    assert prices is not None
+    assert prices.tolist() == [4000.0, 4000.0]
 
     version = score.version
     mix.arrive(ask(1, 300))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.cli.fold import fold_names, fold_numbers
 from mooring.cli.show import Terminal, print_json, table
 from mooring.cli.words import cause_in_words, counted, sentence
+from mooring.config.units import say_mebibytes
 from mooring.model.books import bits
+from mooring.model.cluster import WHOLE
 from mooring.model.codec import encode
 from mooring.model.demand import DeviceKind, device_kind
 from mooring.model.plan import Behind, Bind, Evict, Reserve
+from mooring.model.workload import Shape
 from mooring.sim.settle import Settled, decide_once, settle
 
 if TYPE_CHECKING:
@@ -64,10 +68,16 @@ def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -
 
 
 def _summary(scenario: Scenario, result: Settled, *, until_settled: bool) -> str:
-    done = counted(len(result.decisions), "decision")
-    line = (
-        f"{done}, {len(result.engine.waiting()):,} waiting, {counted(len(scenario.nodes), 'node')}."
-    )
+    done = Counter({"bound": 0})
+    for decision in result.decisions:
+        if isinstance(decision, Evict):
+            done["evicted"] += len(decision.tasks)
+            continue
+        for verb, placement in _placements(decision):
+            done["bound" if verb == "bind" else "reserved"] += len(placement.tasks)
+    parts = [f"{counted(tasks, 'task')} {what}" for what, tasks in done.items()]
+    parts.append(f"{counted(len(result.engine.waiting()), 'workload')} waiting")
+    line = f"{', '.join(parts)}, {counted(len(scenario.nodes), 'node')}."
     if not until_settled:
         return line
     cycles = counted(result.cycles, "cycle")
@@ -84,31 +94,30 @@ def _summary(scenario: Scenario, result: Settled, *, until_settled: bool) -> str
 
 @dataclass(slots=True)
 class _Start:
-    """Everything that one group gets: tasks and devices by node."""
+    """Everything that one group gets."""
 
     verb: str
     workload: str
     group: str
-    mig: bool
-    tasks: dict[str, list[int]] = field(default_factory=dict)
-    devices: dict[str, int] = field(default_factory=dict)
+    shape: Shape
+    tasks: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """By node and mask of devices."""
 
     def add(self, placement: Placement) -> None:
         """Take a placement in."""
         places = zip(placement.tasks, placement.nodes, placement.devices, strict=True)
         for task, node, mask in places:
-            self.tasks.setdefault(node, []).append(task)
-            self.devices[node] = self.devices.get(node, 0) | mask
+            self.tasks.setdefault((node, mask), []).append(task)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield a row for all nodes with equally many tasks on the same devices."""
         alike: dict[tuple[int, int], list[str]] = {}
-        for node, tasks in self.tasks.items():
-            alike.setdefault((self.devices[node], len(tasks)), []).append(node)
+        for (node, mask), tasks in self.tasks.items():
+            alike.setdefault((mask, len(tasks)), []).append(node)
         head = self.verb, self.workload, self.group
         for (mask, _), nodes in alike.items():
-            numbers = fold_numbers(task for node in nodes for task in self.tasks[node])
-            yield *head, numbers, fold_names(nodes), _devices(mask, mig=self.mig)
+            numbers = fold_numbers(task for node in nodes for task in self.tasks[node, mask])
+            yield *head, numbers, fold_names(nodes), _devices(mask, self.shape)
             head = "", "", ""
 
 
@@ -125,7 +134,7 @@ def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
             key = decision.workload, placement.group
             start = growing.get(key)
             if start is None or start.verb != verb:
-                start = growing[key] = _Start(verb, *key, _is_mig(result.engine, *key))
+                start = growing[key] = _Start(verb, *key, _shape(result.engine, *key))
                 shown.append(start)
             start.add(placement)
     for item in shown:
@@ -147,14 +156,18 @@ def _placements(decision: Bind | Reserve) -> list[tuple[str, Placement]]:
             assert_never(decision)
 
 
-def _is_mig(engine: Engine, workload: str, group: str) -> bool:
-    shape = engine.entries()[workload].members[group].group.shape
-    return device_kind(shape) is DeviceKind.MIG
+def _shape(engine: Engine, workload: str, group: str) -> Shape:
+    return engine.entries()[workload].members[group].group.shape
 
 
-def _devices(mask: int, *, mig: bool) -> str:
-    """Return the devices of a mask; of MIG devices with their slices, as in `2:0-3`."""
-    if not mig:
+def _devices(mask: int, shape: Shape) -> str:
+    """Return devices: `0-3`, with the share of each `0 (25 %)`, with their MIG slices `2:0-3`."""
+    kind = device_kind(shape)
+    if kind is DeviceKind.SHARED:
+        return f"{fold_numbers(bits(mask))} ({100 * shape.milli / WHOLE:g} %)"
+    if kind is DeviceKind.MEMORY:
+        return f"{fold_numbers(bits(mask))} ({say_mebibytes(shape.gpu_memory)})"
+    if kind is not DeviceKind.MIG:
         return fold_numbers(bits(mask)) or "-"
     slices = [(device, mask >> 8 * device & 0xFF) for device in range(mask.bit_length() // 8 + 1)]
     return " ".join(f"{device}:{fold_numbers(bits(part))}" for device, part in slices if part)

@@ -17,7 +17,10 @@ from rich.terminal_theme import TerminalTheme
 from mooring.cli.map import Picture
 from mooring.cli.show import Terminal
 from mooring.cli.words import counted, percent
+from mooring.journal import Journal, Recorder
+from mooring.model.scenario import Scenario
 from mooring.sim.demo import Demo
+from mooring.sim.generate import TOPOLOGY
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,6 +31,8 @@ FRAME_S = 1 / 12
 SAMPLES = 240
 """Moments at which the ratios are taken where nobody watches."""
 PLAIN_FRAMES = 4
+JOURNAL_BATCH = 256
+"""Records that are written at once."""
 SVG_SIZE = 82, 26
 _DARK = TerminalTheme((18, 22, 28), (214, 220, 228), [(90, 98, 110)] * 8)
 
@@ -41,6 +46,7 @@ class Show:
     seed: int
     once: bool
     svg: str
+    journal: str = ""
 
 
 def demo(show: Show) -> int:
@@ -48,6 +54,8 @@ def demo(show: Show) -> int:
     console = Terminal()
     is_live = console.is_terminal and not console.is_dumb_terminal and not show.once
     player = _Player(show, console)
+    if show.journal:
+        player.record(show.journal)
     try:
         if show.svg:
             player.save(show.svg)
@@ -56,6 +64,7 @@ def demo(show: Show) -> int:
         else:
             player.play_plain(1 if show.once else PLAIN_FRAMES)
     finally:
+        player.close()
         console.print(player.summary())
     return 0
 
@@ -71,6 +80,18 @@ class _Player:
         has_colours = console.color_system is not None
         self._picture = Picture(console.width, console.height, colour=has_colours)
         self._deciding_s = 0.0
+        self._journal: Journal | None = None
+
+    def record(self, path: str) -> None:
+        """Write all that is to come to a new journal."""
+        self._journal = Journal.create(path, Scenario(topology=TOPOLOGY), batch=JOURNAL_BATCH)
+        loop = self._demo.loop
+        loop.engine = Recorder(loop.engine, self._journal)
+
+    def close(self) -> None:
+        """Finish the journal, if there is one."""
+        if self._journal:
+            self._journal.close()
 
     def play_live(self) -> None:
         """Draw frame after frame; where deciding is too slow for them, time stays behind."""

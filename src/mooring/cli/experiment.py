@@ -32,12 +32,13 @@ class Choice:
 
 def openb(choice: Choice, *, as_json: bool) -> int:
     """Run the openb study and print its curves; return the exit code."""
-    runs, arrivals = _runs(choice)
     curves: list[Curve] = []
-    began_at = monotonic()
     interrupted = False
     with progress() as bar:
-        task = bar.add_task("arrivals", total=arrivals)
+        task = bar.add_task("reading", total=None)
+        runs, arrivals = _runs(choice)
+        bar.reset(task, total=arrivals, description="arrivals")
+        began_at = monotonic()
         try:
             curves.extend(run_all(choice.traces, runs, choice.jobs, lambda n: bar.advance(task, n)))
         except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from mooring.cli.demo import Show, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
-from mooring.config import ConfigError, Mistake, load_scenario, read_scenario, scenario_schema
+from mooring.config import ConfigError, load_scenario, read_scenario_from, scenario_schema
 from mooring.engine import EventError
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
@@ -196,6 +196,9 @@ def _add_demo(commands: Commands) -> None:
     made.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
     made.add_argument("--once", action="store_true", help="draw only the end")
     made.add_argument("--svg", metavar="FILE", default="", help="draw only the end, to an SVG file")
+    made.add_argument(
+        "--journal", metavar="FILE", default="", help="write a journal, for mooring replay"
+    )
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:
@@ -237,7 +240,9 @@ def _openb(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     given = arguments.nodes, arguments.seconds, arguments.seed, arguments.once, arguments.svg
     try:
-        return demo(Show(*given))
+        return demo(Show(*given, journal=arguments.journal))
+    except IsADirectoryError:
+        return _bad_input([f"{arguments.svg}: this is a folder; give a file"])
     except OSError as error:
         if not arguments.svg or isinstance(error, BrokenPipeError):
             raise
@@ -252,8 +257,4 @@ def _schema(arguments: argparse.Namespace) -> int:
 def _scenario(path: str) -> Scenario:
     if path != "-":
         return load_scenario(path)
-    source = "standard input"
-    try:
-        return read_scenario(sys.stdin.buffer.read().decode("utf-8-sig"), source)
-    except UnicodeDecodeError:
-        raise ConfigError([Mistake("", "the text", "give text in UTF-8")], source) from None
+    return read_scenario_from(sys.stdin.buffer, "standard input")

@@ -35,6 +35,8 @@ def replay_file(path: str, *, as_json: bool) -> int:
 
 def _replay(path: Path) -> Replay:
     try:
+        if path.is_dir():
+            raise JournalError(f"{path}: this is a folder; give a file")
         journal = Journal.open(path)
     except OSError as error:
         raise JournalError(f"{path}: this cannot be read: {error.strerror}") from error

@@ -40,7 +40,7 @@ class Mistake:
     fix: str
 
     def __str__(self) -> str:
-        return f"{self.path or 'the file'}: {self.value}: {self.fix}"
+        return ": ".join(filter(None, [self.path or "the file", self.value, self.fix]))
 
 
 class ConfigError(Exception):
@@ -120,7 +120,8 @@ class Cursor:
         fields = self._mapping()
         for key in fields.values:
             if key not in keys:
-                fields.wrong(key, f"remove it: unknown key{nearest(key, keys)}")
+                near = nearest(key, keys)
+                fields.wrong(key, f"unknown key{near}" if near else "remove it: unknown key")
         return fields
 
     def entries(self) -> Fields:
@@ -168,10 +169,10 @@ class Fields:
         return Cursor(_step(self.cursor.path, key), self.values.get(key), self.cursor.notes)
 
     def wrong(self, key: str, fix: str) -> None:
-        """Write down that what stands at `key` is a mistake."""
+        """Write down that what stands at `key` is a mistake; of no mapping nothing is missing."""
         if key in self.values:
             self.at(key).wrong(fix)
-        else:
+        elif isinstance(self.cursor.value, Table):
             self.cursor.notes.add(_step(self.cursor.path, key), NOTHING, fix)
 
     def take(self, key: str, read: Callable[[object], T], default: T) -> T:

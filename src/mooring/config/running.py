@@ -53,7 +53,9 @@ class Use:
         used = self._milli.get((node.name, device), 0) + milli
         self._milli[node.name, device] = used
         if used > WHOLE:
-            raise ReadError(f"give another device: of {device} more is used than there is")
+            raise ReadError(
+                f"give another device: more of device {device} of {node.name} is used than there is"
+            )
 
     def add_instance(self, node: Node, device: int, start: int, profile: str) -> int:
         """Count a MIG instance; return the memory slices that it covers."""
@@ -67,7 +69,8 @@ class Use:
         used = self._slices.get((node.name, device), 0)
         self._slices[node.name, device] = used | bits
         if used & bits:
-            raise ReadError(f"give another slice: part of it is given twice on device {device}")
+            where = f"device {device} of {node.name}"
+            raise ReadError(f"give another slice: part of it is given twice on {where}")
         return bits
 
 
@@ -204,7 +207,7 @@ def _read_mask(cursor: Cursor, node: Node, shape: Shape, use: Use) -> int:
         index = whole()(value)
         _check_device(index, node)
         if mask >> index & 1:
-            raise ReadError("give each device once: the same device is given twice")
+            raise ReadError(f"give each device once: device {index} of {node.name} is given twice")
         use.add_share(node, index, shape)
         return 1 << index
 

@@ -32,6 +32,7 @@ from mooring.model.topology import CLUSTER, NODE, Level, Topology
 
 if TYPE_CHECKING:
     import os
+    from typing import BinaryIO
 
     from mooring.config.reader import Fields
 
@@ -40,9 +41,12 @@ def read_scenario(text: str, source: str = "") -> Scenario:
     """Return the scenario that a YAML or JSON text holds; raise `ConfigError` with all mistakes."""
     notes = Notes()
     try:
-        scenario = _read(Cursor("", parse(text), notes))
+        values = parse(text)
+        if values is None:
+            raise ParseError("the file is empty")
+        scenario = _read(Cursor("", values, notes))
     except ParseError as error:
-        where = f"line {error.line}" if error.line else "the text"
+        where = f"line {error.line}" if error.line else ""
         raise ConfigError([Mistake("", where, error.problem)], source) from None
     except EnoughError:
         raise ConfigError(notes.mistakes, source) from None
@@ -56,18 +60,33 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     try:
         with Path(path).open("rb") as file:
             data = file.read(FILE_MOST + 1)
-        if len(data) > FILE_MOST:
-            raise ParseError(f"the file is larger than {FILE_MOST >> 20} MiB")
-        text = data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        problem = "there is no such file"
+    except IsADirectoryError:
+        problem = "this is a folder; give a file"
     except OSError as error:
-        problem = f"give a file that can be read: {error.strerror or error}"
-    except ParseError as error:
-        problem = error.problem
+        problem = f"this cannot be read: {error.strerror or error}"
     except ValueError:
-        problem = "give a file in UTF-8, under a path without null characters"
+        problem = "give a path without null characters"
     else:
-        return read_scenario(text, str(path))
-    raise ConfigError([Mistake("", "the file", problem)], str(path))
+        return _read_bytes(data, str(path))
+    raise ConfigError([Mistake("", "", problem)], str(path))
+
+
+def read_scenario_from(file: BinaryIO, source: str) -> Scenario:
+    """Return the scenario in an open file, of which no more is read than a scenario may have."""
+    return _read_bytes(file.read(FILE_MOST + 1), source)
+
+
+def _read_bytes(data: bytes, source: str) -> Scenario:
+    if len(data) > FILE_MOST:
+        problem = f"this is larger than {FILE_MOST >> 20} MiB; give less"
+        raise ConfigError([Mistake("", "", problem)], source)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError([Mistake("", "", "this is not text (UTF-8)")], source) from None
+    return read_scenario(text, source)
 
 
 def _read(cursor: Cursor) -> Scenario:

@@ -85,9 +85,13 @@ def _check_resources(fields: Fields, amounts: Amounts, resources: set[str]) -> N
     """Find what no node has."""
     for resource, _ in amounts:
         if resource not in resources:
-            at = fields if resource in (CPU, MEMORY) else fields.at("resources").entries()
-            fix = f"give a resource that a node has{nearest(resource, sorted(resources))}"
-            at.wrong(resource, fix)
+            if resource in (CPU, MEMORY):
+                fix = f"no node has {resource}; give the nodes `{resource}:`, or remove it"
+                fields.wrong(resource, fix)
+                continue
+            near = nearest(resource, sorted(resources))
+            fix = near or "; give it to the nodes at `resources:`, or remove it"
+            fields.at("resources").entries().wrong(resource, f"no node has {resource}{fix}")
 
 
 def _read_clauses(cursor: Cursor) -> tuple[Requirement, ...]:

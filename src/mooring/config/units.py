@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
-from mooring.config.reader import TEXT_MOST, ReadError, nearest
+from mooring.config.reader import TEXT_MOST, ReadError, nearest, show
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT, amounts
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def flag(value: object) -> bool:
 
 def text(value: object) -> str:
     """Read a text, which may be empty."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, int) and abs(value) < 1 << 64:
+        raise ReadError(f'give a text, in quotes: write "{show(value)}"')
+    if isinstance(value, int | float):
         raise ReadError("give a text: put it in quotes")
     if not isinstance(value, str):
         raise ReadError("give a text")
@@ -108,6 +110,8 @@ instant = number()
 
 def duration(value: object) -> float:
     """Read seconds, or a text like `1d12h`, `30m`, `90s`."""
+    if value.startswith("-") if isinstance(value, str) else _is_negative(value):
+        raise ReadError("give a duration, like 90s or 2h, not negative")
     if not isinstance(value, str):
         return _seconds(value)
     if not value or not re.fullmatch(DURATION, value):
@@ -122,6 +126,10 @@ def positive_duration(value: object) -> float:
     if seconds <= 0:
         raise ReadError("give a duration longer than 0")
     return seconds
+
+
+def _is_negative(value: object) -> bool:
+    return isinstance(value, int | float) and value < 0
 
 
 def _seconds(value: object) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from mooring.config.reader import nearest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mooring.config.shapes import Known
 
 NESTING_MOST = 16
+QUEUES_SHOWN = 10
 ONLY_GROUP = "main"
 """Name of the group whose fields stand on the workload itself."""
 
@@ -75,9 +77,11 @@ class WorkloadReader:
         queue = fields.take("queue", name, "default")
         is_readable = "queue" not in fields or queue == fields.values["queue"]
         if is_readable and queue not in queues:
-            fields.wrong(
-                "queue", f"give a queue that exists, not {queue!r}{nearest(queue, queues)}"
-            )
+            some = [repr(known) for known in islice(queues, QUEUES_SHOWN)]
+            some += ["…"] * (len(queues) > QUEUES_SHOWN)
+            known = f"there are {', '.join(some)}" if some else "there is none"
+            fix = f"give a queue that exists, not {queue!r} ({known}){nearest(queue, queues)}"
+            fields.wrong("queue", fix)
         return queue
 
 

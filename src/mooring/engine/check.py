@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
+from mooring.model.cluster import WHOLE
 from mooring.model.demand import DeviceKind, device_kind
+from mooring.model.resources import GPU, PODS
 from mooring.model.workload import LEGAL, TaskState
+from mooring.policy.constraints import OPERATORS
 from mooring.policy.profile import unknown_names
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from mooring.model.workload import Placement, PodGroup, Shape, Workload
 
 
+MOST_DEVICES = 62
+"""Devices of a node are bits of a signed 64-bit number."""
 MOST_TASKS = 1 << 20
 """Numbers of tasks are below this."""
 
@@ -44,10 +49,41 @@ def check_groups(workload: Workload) -> None:
     for leaf in workload.leaves():
         if leaf.min < 0 or leaf.most < 1:
             raise EventError(f"group {leaf.name} of workload {workload.name} has no tasks")
+        if leaf.most > MOST_TASKS:
+            raise EventError(f"group {leaf.name} of {workload.name} has over {MOST_TASKS} tasks")
+        wrong = _wrong_with(leaf.shape)
+        if wrong:
+            raise EventError(f"group {leaf.name} of workload {workload.name}: {wrong}")
 
 
 def _names(group: PodGroup) -> list[str]:
     return [group.name, *(name for child in group.groups for name in _names(child))]
+
+
+def _wrong_with(shape: Shape) -> str:
+    """Return what no task can ask for; nothing: empty."""
+    if any(amount <= 0 or name in (GPU, PODS) for name, amount in shape.amounts):
+        return "amounts are above 0, and devices and pods are counted on their own"
+    if shape.gpus < 0 or shape.gpu_memory < 0:
+        return "devices and their memory are not negative"
+    if len(set(shape.ports)) < len(shape.ports):
+        return "a port is named twice"
+    clauses = [clause for some in shape.affinity for clause in some]
+    clauses += [clause for wish in shape.preferences for clause in wish.clauses]
+    for clause in clauses:
+        if clause.operator not in OPERATORS:
+            return f"there is no operator {clause.operator!r}; there are {', '.join(OPERATORS)}"
+        if clause.operator in ("Lt", "Gt") and not clause.values:
+            return f"{clause.operator} needs a value"
+    return ""
+
+
+def check_node(node: Node) -> None:
+    """Check the facts of a node."""
+    if len(node.devices) > MOST_DEVICES:
+        raise EventError(f"node {node.name} has over {MOST_DEVICES} devices")
+    if any(amount < 0 for _, amount in node.capacity):
+        raise EventError(f"node {node.name} has less than nothing of something")
 
 
 def check_change(entry: Entry, workload: Workload) -> None:
@@ -89,8 +125,11 @@ def check_adopted(books: Books, event: Adopted) -> None:
             raise EventError(f"{where}: it has only {groups[group].most} tasks")
         if not all(0 <= task < MOST_TASKS for task in tasks):
             raise EventError(f"{where}: tasks are numbered from 0, and below {MOST_TASKS}")
+    given: set[tuple[int, int]] = set()
     for placement in event.placements:
-        _check_placement(books, groups[placement.group].shape, placement)
+        shape = groups[placement.group].shape
+        _check_placement(books, shape, placement)
+        _check_overlap(books, shape, placement, given)
 
 
 def _check_placement(books: Books, shape: Shape, placement: Placement) -> None:
@@ -102,6 +141,34 @@ def _check_placement(books: Books, shape: Shape, placement: Placement) -> None:
             raise EventError(f"group {placement.group}: there is no node {name}")
         if not _has(books.nodes[row], shape, devices):
             raise EventError(f"group {placement.group}: node {name} has no devices {devices:b}")
+
+
+def _check_overlap(
+    books: Books, shape: Shape, placement: Placement, seen: set[tuple[int, int]]
+) -> None:
+    """Check that no whole device or MIG slice is given twice; `seen` is what the event has given.
+
+    Shares may add up to more than a device: its memory may have been corrected under them.
+    """
+    kind = device_kind(shape)
+    if kind not in (DeviceKind.WHOLE, DeviceKind.MIG):
+        return
+    for name, devices in zip(placement.nodes, placement.devices, strict=True):
+        row = books.row_of[name]
+        for bit in bits(devices):
+            d = bit >> 3 if kind is DeviceKind.MIG else bit
+            if (row, bit) in seen or _is_taken(books, row, d, bit if shape.mig else -1):
+                raise EventError(f"group {placement.group}: device {d} of {name} is taken already")
+            seen.add((row, bit))
+
+
+def _is_taken(books: Books, row: int, device: int, mig_bit: int) -> bool:
+    """Return whether tasks use a device, or one memory slice of it."""
+    if device >= len(books.share_of):
+        return False
+    if mig_bit >= 0:
+        return bool(books.mig_of[device][row] >> (mig_bit & 7) & 1)
+    return books.share_of[device][row] < WHOLE * bool(books.usable[device, row])
 
 
 def _has(node: Node, shape: Shape, devices: int) -> bool:
@@ -118,5 +185,9 @@ def _has(node: Node, shape: Shape, devices: int) -> bool:
 def check_policy(policy: Policy) -> None:
     """Check that a policy names rules that exist."""
     wrong = unknown_names(policy)
+    if policy.search_steps < 1:
+        wrong.append("policy.search_steps: at least 1")
+    if policy.mix_half_life_s <= 0:
+        wrong.append("policy.mix_half_life_s: above 0")
     if wrong:
         raise EventError("; ".join(wrong))

@@ -112,7 +112,7 @@ class Engine:
             case BindRefused():
                 self._refused(event)
             case NodeJoined() | NodeChanged():
-                self._nodes[event.node.name] = event.node
+                self._node_is(event.node)
             case NodeLeft():
                 self._node_left(event.node)
             case Adopted():
@@ -124,6 +124,13 @@ class Engine:
             case _:
                 assert_never(event)
         self.books.commit()
+
+    def _node_is(self, node: Node) -> None:
+        check.check_node(node)
+        row = self.books.row_of.get(node.name)
+        known = row is not None and self.books.present[row] and self.books.nodes[row] == node
+        if not known or node.name in self._nodes:
+            self._nodes[node.name] = node
 
     def _settle_nodes(self) -> None:
         """Let the nodes that came, changed or left since the last look into the books."""
@@ -243,6 +250,12 @@ class Engine:
         """Take an edit: priority, queue, limits, size; once it has begun, its shapes stay."""
         entry = self._entry(workload.name)
         check.check_change(entry, workload)
+        problems = compile_ask(self.books, workload).problems if entry.has_begun else ()
+        if problems:
+            unknown = problems[0]
+            raise check.EventError(
+                f"workload {workload.name} has begun: there is no {unknown.what} {unknown.name}"
+            )
         self._settle_nodes()
         self._leave_lines(entry)
         queue = self.books.queue(workload.queue)
@@ -253,7 +266,8 @@ class Engine:
             return
         self._refund_and_charge(entry, workload, queue)
         self._resized[workload.name] = None
-        self._queue_up(entry)
+        if not entry.charged_only:
+            self._look_after(entry, "resized")
 
     def _refund_and_charge(self, entry: Entry, workload: Workload, queue: int) -> None:
         """Put an edit into force for work that has begun."""
@@ -415,6 +429,9 @@ class Engine:
         for leaf in compile_ask(self.books, entry.workload).root.leaves():
             item = (entry.workload.name, leaf.name)
             tasks = growth(entry.members[leaf.name], leaf)
+            if item in self._lines and self._lines.ask_of(item).root.count != len(tasks):
+                self._lines.leave(item)
+                self._lines.close(item)
             if tasks and item not in self._lines:
                 ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
                 line = self._lines.open(item, ask)

@@ -29,7 +29,9 @@ class Helped:
         """Return whether there is room enough for a leaf, as far as counting can tell."""
         assert leaf.demand is not None
         fit = self._fits.of(leaf.demand, avoid=ask.avoid)
-        return fit.company is not None or fit.total >= leaf.count
+        if fit.company is not None:
+            return int(fit.anywhere[0][0]) >= leaf.count
+        return fit.total >= leaf.count
 
     def _is_near(self, ask: Ask, leaf: Part) -> bool:
         """Return whether a copy of a leaf fits on a row that changed."""

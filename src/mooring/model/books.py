@@ -264,11 +264,12 @@ class Books:
         self.whole[rows] = 0
         for d in range(len(self.share)):
             device = sample.devices[d] if d < len(sample.devices) else None
-            usable = device is not None and device.healthy and not device.mig
+            fit = device is not None and device.healthy and not device.mig
+            usable = fit & (self.mig_used[d, rows] == 0)  # slices may outlive the MIG mode
             unused = rows[self.share[d, rows] == WHOLE * self.usable[d, rows]]
             self.device_memory[d, unused] = device.memory if device else 0
             changed = self.usable[d, rows] != usable
-            self.share[d, rows] += (changed * (WHOLE if usable else -WHOLE)).astype(np.int16)
+            self.share[d, rows] += (changed * np.where(usable, WHOLE, -WHOLE)).astype(np.int16)
             self.usable[d, rows] = usable
             self.whole[rows] |= (self.share[d, rows] == WHOLE) * (1 << d)
         self.devices[rows] = self.usable[:, rows].sum(axis=0)
@@ -481,6 +482,7 @@ class Books:
         if kind is DeviceKind.MIG:
             for bit in bits(devices):
                 self.mig_of[bit >> 3][row] ^= 1 << (bit & 7)
+            self._mind_mig_mode(row, {bit >> 3 for bit in bits(devices)})
         elif kind is not DeviceKind.NONE:
             step = sign * (WHOLE if kind is DeviceKind.WHOLE else 0)
             for d in bits(devices):
@@ -495,6 +497,12 @@ class Books:
                     self.whole_of[row] ^= 1 << d
                     columns[GPU_ROW][row] += 1
         self.touched.append(row)
+
+    def _mind_mig_mode(self, row: int, touched: set[int]) -> None:
+        """Close devices that have left MIG mode while instances run there, or open them again."""
+        devices = self.nodes[row].devices
+        if any(d >= len(devices) or not devices[d].mig for d in touched):
+            self._set_devices(np.array([row], INT), self.nodes[row])
 
     def milli(self, demand: Demand, row: int, device: int) -> int:
         """Return how many thousandths of that device one task takes."""

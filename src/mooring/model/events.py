@@ -55,7 +55,11 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChanged:
-    """A workload was edited: priority, size, queue, limit. Its place in line stays."""
+    """A workload was edited: priority, size, queue, limit. Its place in line stays.
+
+    Once it has begun its shapes stay. A minimum above what runs makes it incomplete: it gets what
+    it misses, or starts again.
+    """
 
     workload: Workload
 

@@ -7,7 +7,7 @@ Level 0 is the whole cluster, the last level is the single node, the named level
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NewType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 CLUSTER = "cluster"
 NODE = "node"
-
-Row = NewType("Row", int)
-"""Index of a node in the columns; it changes when nodes join."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ class Workload:
     @property
     def root(self) -> PodGroup:
         """Return all groups as one."""
-        return PodGroup(self.name, groups=self.groups, topology=self.topology)
+        return PodGroup("", groups=self.groups, topology=self.topology)
 
     def leaves(self) -> Iterator[PodGroup]:
         """Yield the groups that have tasks, in order."""

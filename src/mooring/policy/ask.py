@@ -84,7 +84,13 @@ def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -
     problems: list[Unknown] = []
     root = _compile(books, workload.root, problems)
     while len(root.parts) == 1:
-        root = root.parts[0].under(root)
+        child = root.parts[0]
+        if root.slices and child.slices:
+            problems.append(Unknown(child.name, "slices", "inside slices of the group around it"))
+        inherits = bool(root.slices)
+        root = child.under(root)
+        if inherits and root.demand is not None:
+            _check_slices(root.name, root.count, root.slices, problems)
     leaves = tuple(leaf for leaf in _bounded_leaves(root) if leaf.count)
     drawn = any(is_drawn(leaf) for leaf in leaves)
     return Ask(root, leaves, workload.service, avoid, tuple(problems), drawn)
@@ -124,13 +130,16 @@ def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
     parts = tuple(_compile(books, child, problems) for child in group.groups)
     if len(parts) > 1 and slices:
         problems.append(Unknown(group.name, "slices", "of several groups"))
+    problems += [Unknown(group.name, "slices", f"of {n}") for _, n in slices if parts and n <= 0]
     demand = None if parts else books.demand(group.shape)
     if demand is not None:
         terms: tuple[TaskTerm | SpreadTerm, ...] = (*group.shape.near, *group.shape.apart)
         for term in (*terms, *group.shape.spread):
             level(term.level)
         _check_shape(group, problems)
-        _check_slices(group, slices, problems)
+        _check_slices(group.name, group.min, slices, problems)
+    if any(level == NO_LEVEL or size <= 0 for level, size in slices):
+        slices = ()  # told as a problem
     return Part(group.name, demand, group.min, required, preferred, slices, parts)
 
 
@@ -144,12 +153,12 @@ def _check_shape(group: PodGroup, problems: list[Unknown]) -> None:
 
 
 def _check_slices(
-    group: PodGroup, slices: tuple[tuple[int, int], ...], problems: list[Unknown]
+    name: str, count: int, slices: tuple[tuple[int, int], ...], problems: list[Unknown]
 ) -> None:
-    outer_level, outer = NO_LEVEL, group.min
+    outer_level, outer = NO_LEVEL, count
     for level, size in slices:
         if level <= outer_level or size <= 0 or outer % size:
-            problems.append(Unknown(group.name, "slices", f"{size} in {outer}"))
+            problems.append(Unknown(name, "slices", f"{size} in {outer}"))
             return
         outer_level, outer = level, size
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mooring.model import mig
 from mooring.model.books import BooksError, bits
 from mooring.model.demand import DeviceKind
+from mooring.policy.fit import takes_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,26 +147,24 @@ def _shares(books: Books, demand: Demand, row: int, rule: str) -> Iterator[int]:
 
 def _instances(books: Books, demand: Demand, row: int) -> Iterator[int]:
     """Yield places for the MIG instances of one task, used devices first."""
-    devices = books.nodes[row].devices
-    used = {
-        d: books.mig_of[d][row]
-        for d, device in enumerate(devices)
-        if device.healthy and device.mig in mig.GEOMETRIES
-    }
-
-    def places(left: int, taken: int) -> Iterator[int]:
-        if not left:
+    places = []
+    devices = [d for d in range(len(books.share_of)) if _takes(books, row, d)]
+    for d in sorted(devices, key=lambda d: (-books.mig_of[d][row].bit_count(), d)):
+        geometry = mig.GEOMETRIES[books.nodes[row].devices[d].mig]
+        starts = _starts(geometry, demand.shape.mig, books.mig_of[d][row])
+        places += [mig.bits(geometry, demand.shape.mig, start) << 8 * d for start in starts]
+    for chosen in combinations(places, demand.shape.gpus):
+        taken = 0
+        for mask in chosen:
+            if taken & mask:
+                break
+            taken |= mask
+        else:
             yield taken
-            return
-        for d in sorted(used, key=lambda d: (-used[d].bit_count(), d)):
-            geometry = mig.GEOMETRIES[devices[d].mig]
-            for start in _starts(geometry, demand.shape.mig, used[d]):
-                mask = mig.bits(geometry, demand.shape.mig, start)
-                used[d] |= mask
-                yield from places(left - 1, taken | mask << 8 * d)
-                used[d] ^= mask
 
-    yield from places(demand.shape.gpus, 0)
+
+def _takes(books: Books, row: int, device: int) -> bool:
+    return device < len(books.nodes[row].devices) and takes_instances(books, row, device)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -208,10 +207,10 @@ def _one_after_another(books: Books, demand: Demand, row: int, count: int, rule:
         mark = books.checkpoint()
         masks: list[int] = []
         for _ in range(count):
-            options = list(device_choices(books, demand, row, rule))
-            if not options:
+            first = next(device_choices(books, demand, row, rule), None)
+            if first is None:
                 break
-            masks.append(emptiest(books, demand, row) if widest else options[0])
+            masks.append(emptiest(books, demand, row) if widest else first)
             books.take(demand, (row,), (masks[-1],), 0)
         books.rollback(mark)
         if len(masks) == count:

@@ -16,12 +16,13 @@ from mooring.model.cluster import WHOLE
 from mooring.model.columns import INT, view, views
 from mooring.model.demand import DeviceKind
 from mooring.policy.constraints import Facts, exclusions, preference
-from mooring.policy.social import Company
+from mooring.policy.social import Company, has_labels
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
     from mooring.model.columns import Bools, Counts, Ints
     from mooring.model.demand import Demand
+    from mooring.model.workload import TaskTerm
 
 MOST_ON_A_NODE = 10_000
 """More copies than this on one node are not counted, so that sums stay in 32 bits."""
@@ -35,10 +36,12 @@ class Fit:
     `slots[level][domain]` counts copies; `partly[level][domain]` only those on nodes in use.
     """
 
-    def __init__(self, books: Books, demand: Demand, allowed: Bools) -> None:
+    def __init__(self, books: Books, demand: Demand, allowed: Bools, possible: Bools) -> None:
         self.books = books
         self.demand = demand
         self.allowed = allowed
+        self.possible = possible
+        """The nodes that would be allowed if all were ready and none had refused."""
         self._allowed_of = view(allowed)
         self.company: Company | None = None
         self.is_plain = False
@@ -47,7 +50,6 @@ class Fit:
         self._favoured_partly = False
         self._favoured_at = -1
         self._cursor = -1
-        self._most: list[Counts] | None = None
         self.anywhere = self._columns()
         """Slots without regard to terms about other tasks, where there are such terms."""
         self.slots = self._columns()
@@ -164,15 +166,20 @@ class Fit:
                 return level, domain
         return 0, 0
 
-    @property
+    @cached_property
     def most(self) -> list[Counts]:
-        """Return how many copies would fit per level and domain if nothing ran."""
-        if self._most is None:
-            books, tree = self.books, self.books.tree
-            leaf = copies(books, self.demand, np.arange(books.count, dtype=INT), empty=True)
-            leaf *= self.allowed
-            self._most = [tree.sums(i, leaf) for i in range(tree.leaf_level)] + [leaf]
-        return self._most
+        """How many copies would fit per level and domain if nothing ran."""
+        return self._emptied(self.allowed)
+
+    @cached_property
+    def ever(self) -> list[Counts]:
+        """How many would fit if, besides, all nodes were ready and none had refused."""
+        return self._emptied(self.possible)
+
+    def _emptied(self, nodes: Bools) -> list[Counts]:
+        books, tree = self.books, self.books.tree
+        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT), empty=True) * nodes
+        return [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
 
     def fewest_possible(self, level: int, count: int) -> tuple[int, ...]:
         """Return how many domains of each level below `count` copies need at the very least."""
@@ -239,10 +246,16 @@ def mig_copies_at(books: Books, demand: Demand, row: int, *, empty: bool = False
     """Return how many copies of a MIG demand the devices of one row take."""
     total = 0
     for d, device in enumerate(books.nodes[row].devices):
-        if device.healthy and device.mig in mig.GEOMETRIES:
+        if takes_instances(books, row, d) or (empty and device.mig in mig.GEOMETRIES):
             used = 0 if empty else books.mig_of[d][row]
             total += mig.fits_count(mig.GEOMETRIES[device.mig], demand.shape.mig, used)
     return total // demand.shape.gpus
+
+
+def takes_instances(books: Books, row: int, device: int) -> bool:
+    """Return whether a device is in MIG mode, healthy, and not in use as a whole."""
+    facts = books.nodes[row].devices[device]
+    return facts.healthy and facts.mig in mig.GEOMETRIES and books.share_of[device][row] >= 0
 
 
 class Fits:
@@ -254,6 +267,8 @@ class Fits:
         self._fits: dict[tuple[int, int, float, tuple[str, ...]], Fit] = {}
         self._wishes: dict[int, tuple[float, ...]] = {}
         self._shapes = 0
+        self._apart: list[tuple[Demand, TaskTerm]] = []
+        """All terms that keep others away, and whose they are."""
 
     def facts(self) -> Facts:
         """Return the facts of the present nodes."""
@@ -273,32 +288,45 @@ class Fits:
         """Return the fit of a demand on nodes of one flavor that are liked at least so much."""
         self.facts()
         key = demand.index, flavor, wish, avoid
-        fit = self._fits.get(key)
-        if fit is None:
-            fit = self._fits[key] = Fit(self.books, demand, self._usable(*key))
-            fit.meet(self._company(demand, flavor))
-            fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         if self._shapes != len(self.books.demands):
             self._meet_newcomers()
+        fit = self._fits.get(key)
+        if fit is None:
+            possible = self._eligible(demand, flavor, ready=False)
+            fit = self._fits[key] = Fit(self.books, demand, self._usable(*key), possible)
+            fit.meet(self._company(demand, flavor))
+            fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         fit.refresh()
         return fit
 
     def _meet_newcomers(self) -> None:
-        """Let every fit know of new shapes that want to be apart from it."""
+        """Let the fits know of new shapes that want to be apart from theirs."""
         new = self.books.demands[self._shapes :]
         self._shapes = len(self.books.demands)
-        if any(demand.shape.apart for demand in new):
-            for (_, flavor, _, _), fit in self._fits.items():
+        apart = [(demand, term) for demand in new for term in demand.shape.apart if not term.weight]
+        self._apart += apart
+        for (_, flavor, _, _), fit in self._fits.items() if apart else ():
+            if any(has_labels(fit.demand.shape, term.labels) for _, term in apart):
                 fit.meet(self._company(fit.demand, flavor))
-                fit.is_plain &= fit.company is None
+                fit.is_plain = False
 
     def _company(self, demand: Demand, flavor: int) -> Company | None:
-        return Company.of(self.books, demand, self._eligible(demand, flavor))
+        rivals = tuple(
+            (other, term.level)
+            for other, term in self._apart
+            if has_labels(demand.shape, term.labels)
+        )
+        if not rivals and not demand.shape.is_social:
+            return None
+        return Company(self.books, demand, self._eligible(demand, flavor), rivals)
 
-    def _eligible(self, demand: Demand, flavor: int) -> Bools:
+    def _eligible(self, demand: Demand, flavor: int, *, ready: bool = True) -> Bools:
         """Return the nodes of a flavor that the constraints of a demand leave."""
         found = exclusions(self.books, self.facts(), demand.shape)
-        eligible: Bools = ~np.logical_or.reduce([mask for _, mask in found])
+        barred = [mask for by, mask in found if ready or by != "not-ready"]
+        eligible: Bools = self.books.present.copy()
+        for mask in barred:
+            eligible &= ~mask
         if flavor != ANY_FLAVOR:
             eligible &= self.books.flavor == flavor
         return eligible

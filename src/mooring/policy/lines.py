@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+MOST_LINES = 10_000
+
 Rank = tuple[int, int, float, int]
 """Growth after minimum, then higher priority, earlier submission, earlier seen."""
 Item = tuple[str, str]
@@ -67,7 +69,9 @@ class Lines:
         return self._lines.get(key)
 
     def open(self, key: object, ask: Ask) -> Line:
-        """Make the line of an ask."""
+        """Make the line of an ask; too many in which nobody stands are dropped."""
+        if len(self._lines) >= MOST_LINES:
+            self._lines = {k: line for k, line in self._lines.items() if line.waiting}
         self._next += 1
         line = self._lines[key] = Line(self._next, ask)
         return line
@@ -87,9 +91,7 @@ class Lines:
             line.waiting.append(entry)
             place = len(line.waiting) - 1
         self._of[item] = line, rank
-        if line.asleep:
-            self._tell(line, place)
-        elif place == 0:
+        if place == 0 and not line.asleep:
             heappush(self._ready, (rank, line.number, line))
         else:
             self._tell(line, place)
@@ -139,6 +141,10 @@ class Lines:
     def _tell(self, line: Line, place: int) -> None:
         if place < len(line.waiting) and (place or line.asleep):
             self.told[line.waiting[place][1]] = None
+
+    def ask_of(self, item: Item) -> Ask:
+        """Return what an item in a line asks for."""
+        return self._of[item][0].ask
 
     def head_of(self, item: Item) -> Line | None:
         """Return the line that an item is the head of; None: it is behind another."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mooring.model.columns import Floats
     from mooring.model.workload import Shape
 
-FIRST_LESSON = 64
+FIRST_LESSON = 16
 """Arrivals before a learnt mix is used at all; after that it is read again at every doubling."""
 LESSON = 4096
 """Most arrivals between two readings."""

@@ -181,6 +181,7 @@ class _Tables:
     """Types that need over half of the biggest node's devices, and their share of all tasks."""
     mean: float
     """Thousandths that a task asks for on average."""
+    is_learnt: bool = True
 
     def short(self, flavor: Ints, free: Ints) -> Floats:
         """Return B for rows of these models with so much free CPU and memory."""
@@ -203,7 +204,15 @@ def _first_tables(books: Books) -> _Tables:
     nothing = _Tail(np.zeros(0, INT), np.zeros(models))
     narrow = np.zeros(models * _SIZES)
     return _Tables(
-        _inverse(kappa), np.zeros(_SIZES), narrow, nothing, nothing, restricted=(), big=(), mean=1.0
+        per_amount=_inverse(kappa),
+        loss=np.zeros(_SIZES),
+        narrow=narrow,
+        cpu=nothing,
+        memory=nothing,
+        restricted=(),
+        big=(),
+        mean=1.0,
+        is_learnt=False,
     )
 
 
@@ -235,7 +244,7 @@ def _tables(mix: Mix, books: Books, values: Floats) -> _Tables:
         big=tuple(
             (kind, count / float(counts.sum()))
             for kind, count in zip(wanting, weight.tolist(), strict=True)
-            if kind.gpus > half
+            if half < kind.gpus <= 2 * half
         ),
         mean=demand / float(counts.sum()),
     )
@@ -306,6 +315,8 @@ class _Market:
     def __init__(self, tables: _Tables, books: Books) -> None:
         biggest = int(books.devices.max(initial=0))
         is_big = (books.devices == biggest) & (biggest > 1)
+        if not tables.is_learnt:
+            is_big = books.devices > 0  # nothing is known: every node may be needed whole
         self._tables = tables
         self._rows = np.flatnonzero(is_big)
         self._untouched = np.where(is_big, books.capacity[PODS_ROW], -1)
@@ -334,6 +345,9 @@ class _Market:
     def _by_node(self, books: Books, free: float) -> Floats:
         """Return ε: dear where the tasks to come that need most of a node outrun whole nodes."""
         prices = np.zeros(books.count)
+        if not self._tables.is_learnt:
+            prices[self._rows] = SCARCE_NODE
+            return prices
         if not self._fits.size:
             return prices
         untouched = books.open[PODS_ROW, self._rows] == self._untouched[self._rows]

@@ -8,7 +8,6 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.ask import is_below_node
 from mooring.policy.board import Board
 from mooring.policy.devices import RULES
-from mooring.policy.mix import FIRST_LESSON
 from mooring.policy.score import SCORES
 
 if TYPE_CHECKING:
@@ -36,10 +35,6 @@ def unknown_names(policy: Policy) -> list[str]:
     return wrong
 
 
-SMALL_CLUSTER = 10 * FIRST_LESSON
-"""Below so many nodes the potential, as long as it has learnt nothing, would touch too many."""
-
-
 class Profile:
     """Which rule places what."""
 
@@ -47,7 +42,6 @@ class Profile:
         self.policy = policy
         self.devices = policy.devices
         self.search_steps = policy.search_steps
-        self._mix = mix
         names = dict.fromkeys((policy.small, policy.gang, policy.service))
         self.scores = {n: Board(SCORES[n](mix)) for n in names if n not in BY_DOMAIN}
 
@@ -55,7 +49,6 @@ class Profile:
         """Return the profile of a fork."""
         new = object.__new__(Profile)
         new.__dict__.update(self.__dict__)
-        new._mix = mix
         new.scores = {name: board.copy(mix) for name, board in self.scores.items()}
         return new
 
@@ -67,8 +60,6 @@ class Profile:
             rule = self.policy.service
         elif single and is_below_node(books, leaf.demand):
             rule = self.policy.small
-            if rule == "potential" and not self._mix.is_ready and books.count < SMALL_CLUSTER:
-                rule = "e-binpack"
         else:
             rule = self.policy.gang
         by_thousandths = leaf.demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG)

@@ -44,13 +44,15 @@ class Room:
         return len(self.units) - 1
 
 
-def room_for(fit: Fit, slices: tuple[tuple[int, int], ...], *, empty: bool = False) -> Room:
-    """Return the room for tasks, or for whole slices, now or if nothing ran.
+def room_for(
+    fit: Fit, slices: tuple[tuple[int, int], ...], slots: list[Counts] | None = None
+) -> Room:
+    """Return the room for tasks, or for whole slices, now or with other slots than those of now.
 
     Slices are runs inside runs, counted from the innermost outwards.
     """
     tree = fit.books.tree
-    units = fit.most if empty else fit.slots
+    units = fit.slots if slots is None else slots
     inner = 1
     for level, size in reversed(slices):
         here = tree.fold(units[-1], len(units) - 1, level) // (size // inner)

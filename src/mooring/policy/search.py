@@ -292,7 +292,7 @@ class _Search:
         elif slots[rows].sum() < left:
             return False
         for row in (np.flatnonzero(slots[rows] > 0) + rows.start).tolist():
-            for mask in list(device_choices(self.books, demand, row, self.placer.profile.devices)):
+            for mask in device_choices(self.books, demand, row, self.placer.profile.devices):
                 self._step()
                 here = slice(row, rows.stop)
                 more = partial(self._tasks, leaf, here, left - 1, flavor, then)

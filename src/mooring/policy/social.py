@@ -33,19 +33,6 @@ class Company:
     rivals: tuple[tuple[Demand, str], ...]
     """Demands that want to be apart from this one, and at which level."""
 
-    @classmethod
-    def of(cls, books: Books, demand: Demand, eligible: Bools) -> Company | None:
-        """Return the company of a demand, or None if nobody's terms concern it."""
-        rivals = tuple(
-            (other, term.level)
-            for other in books.demands
-            for term in other.shape.apart
-            if not term.weight and has_labels(demand.shape, term.labels)
-        )
-        if not rivals and not demand.shape.is_social:
-            return None
-        return cls(books, demand, eligible, rivals)
-
     def welcome(self) -> Bools:
         """Return the nodes where one more task breaks no required term as things stand."""
         shape = self.demand.shape

@@ -41,14 +41,19 @@ def _leaf(placer: Placer, leaf: Part, within: Within) -> list[Reason]:
     if best >= leaf.count:
         return []
     excluded = _excluded(placer, leaf)
-    if _terms_alone(placer, leaf, within) and excluded:
-        return excluded
-    most = _most(placer, leaf)
     name = placer.books.tree.topology.names[level]
-    reason: Reason = NoRoom(leaf.name, name, leaf.count, best)
-    if most < leaf.count:
-        reason = Impossible(leaf.name, name, leaf.count, most)
-    return [reason, *excluded]
+    alone = _terms_alone(placer, leaf, within)
+    if alone and excluded:
+        return excluded
+    most, ever = _most(placer, leaf)
+    if most < leaf.count <= ever:
+        return excluded  # only nodes that are not ready, or have refused, would do
+    if ever < leaf.count:
+        return [Impossible(leaf.name, name, leaf.count, ever), *excluded]
+    assert leaf.demand is not None
+    if alone and not leaf.demand.shape.near:  # its own tasks are in each other's way
+        return [Impossible(leaf.name, name, leaf.count, best)]
+    return [NoRoom(leaf.name, name, leaf.count, best), *excluded]
 
 
 def _terms_alone(placer: Placer, leaf: Part, within: Within) -> bool:
@@ -90,14 +95,17 @@ def _placed_one_by_one(placer: Placer, leaf: Part, within: Within) -> int:
     return low * unit
 
 
-def _most(placer: Placer, leaf: Part) -> int:
-    """Return the most tasks of a leaf that one domain would take if nothing ran."""
+def _most(placer: Placer, leaf: Part) -> tuple[int, int]:
+    """Return the most tasks that one domain would take if nothing ran, now and in the best case."""
     assert leaf.demand is not None
-    most = 0
+    most = ever = 0
+    level, unit = max(leaf.required, 0), leaf.slices[0][1] if leaf.slices else 1
     for flavor in _flavors(placer, leaf):
-        room = room_for(placer.fit(leaf.demand, flavor), leaf.slices, empty=True)
-        most = max(most, int(room.units[max(leaf.required, 0)].max(initial=0)))
-    return most * (leaf.slices[0][1] if leaf.slices else 1)
+        fit = placer.fit(leaf.demand, flavor)
+        now, some_day = (room_for(fit, leaf.slices, slots) for slots in (fit.most, fit.ever))
+        most = max(most, unit * int(now.units[level].max(initial=0)))
+        ever = max(ever, unit * int(some_day.units[level].max(initial=0)))
+    return most, ever
 
 
 def _flavors(placer: Placer, leaf: Part) -> list[int]:
