@@ -112,13 +112,25 @@ class _Start:
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield a row for all nodes with equally many tasks on the same devices."""
         alike: dict[tuple[int, int], list[str]] = {}
-        for (node, mask), tasks in self.tasks.items():
+        merged = self._merged()
+        for (node, mask), tasks in merged.items():
             alike.setdefault((mask, len(tasks)), []).append(node)
         head = self.verb, self.workload, self.group
         for (mask, _), nodes in alike.items():
-            numbers = fold_numbers(task for node in nodes for task in self.tasks[node, mask])
+            numbers = fold_numbers(task for node in nodes for task in merged[node, mask])
             yield *head, numbers, fold_names(nodes), _devices(mask, self.shape)
             head = "", "", ""
+
+    def _merged(self) -> dict[tuple[str, int], list[int]]:
+        """Return tasks by node and devices; whole devices of one node are shown together."""
+        if device_kind(self.shape) is not DeviceKind.WHOLE:
+            return self.tasks
+        masks: dict[str, int] = {}
+        tasks: dict[str, list[int]] = {}
+        for (node, mask), some in self.tasks.items():
+            masks[node] = masks.get(node, 0) | mask
+            tasks.setdefault(node, []).extend(some)
+        return {(node, masks[node]): tasks[node] for node in masks}
 
 
 def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
@@ -161,14 +173,15 @@ def _shape(engine: Engine, workload: str, group: str) -> Shape:
 
 
 def _devices(mask: int, shape: Shape) -> str:
-    """Return devices: `0-3`, with the share of each `0 (25 %)`, with their MIG slices `2:0-3`."""
+    """Return devices: `0-3`, `0-7 (2 each)`, shares `0 (25 %)`, MIG slices `2:0-3`."""
     kind = device_kind(shape)
     if kind is DeviceKind.SHARED:
         return f"{fold_numbers(bits(mask))} ({100 * shape.milli / WHOLE:g} %)"
     if kind is DeviceKind.MEMORY:
         return f"{fold_numbers(bits(mask))} ({say_mebibytes(shape.gpu_memory)})"
     if kind is not DeviceKind.MIG:
-        return fold_numbers(bits(mask)) or "-"
+        each = f" ({shape.gpus} each)" if mask.bit_count() > shape.gpus else ""
+        return (fold_numbers(bits(mask)) or "-") + each
     slices = [(device, mask >> 8 * device & 0xFF) for device in range(mask.bit_length() // 8 + 1)]
     return " ".join(f"{device}:{fold_numbers(bits(part))}" for device, part in slices if part)
 
