@@ -35,6 +35,7 @@ class Facts:
         nodes = books.nodes
         self.ready: Bools = np.fromiter((n.ready for n in nodes), np.bool_, len(nodes))
         self.ready &= books.present
+        self.all_ready = bool((self.ready == books.present).all())
         sets = {node.taints: 0 for node in nodes}
         self.taint_sets = list(sets)
         code = {taints: i for i, taints in enumerate(self.taint_sets)}

@@ -28,6 +28,7 @@ MOST_ON_A_NODE = 10_000
 """More copies than this on one node are not counted, so that sums stay in 32 bits."""
 SCALAR_UP_TO = 28
 ANY_FLAVOR = -1
+EVERY_ROW = slice(None)
 
 
 class Fit:
@@ -83,7 +84,7 @@ class Fit:
     def _rebuild(self) -> None:
         """Count from nothing; into the same columns, since others may be looking at them."""
         books = self.books
-        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT)) * self.allowed
+        leaf = copies(books, self.demand, EVERY_ROW) * self.allowed
         if self.company is not None:
             self._write(self.anywhere, leaf)
             leaf = leaf * self.company.welcome()
@@ -174,11 +175,11 @@ class Fit:
     @cached_property
     def ever(self) -> list[Counts]:
         """How many would fit if, besides, all nodes were ready and none had refused."""
-        return self._emptied(self.possible)
+        return self.most if self.possible is self.allowed else self._emptied(self.possible)
 
     def _emptied(self, nodes: Bools) -> list[Counts]:
         books, tree = self.books, self.books.tree
-        leaf = copies(books, self.demand, np.arange(books.count, dtype=INT), empty=True) * nodes
+        leaf = copies(books, self.demand, EVERY_ROW, empty=True) * nodes
         return [tree.sums(level, leaf) for level in range(tree.leaf_level)] + [leaf]
 
     def fewest_possible(self, level: int, count: int) -> tuple[int, ...]:
@@ -191,10 +192,11 @@ class Fit:
         return [max(1, int(column.max(initial=0))) for column in self.most]
 
 
-def copies(books: Books, demand: Demand, rows: Ints, *, empty: bool = False) -> Counts:
+def copies(books: Books, demand: Demand, rows: Ints | slice, *, empty: bool = False) -> Counts:
     """Return how many copies of a demand fit on each row now, or if nothing ran there."""
     columns = books.capacity if empty else books.open
-    fewest = np.full(len(rows), MOST_ON_A_NODE, INT)
+    number = books.count if isinstance(rows, slice) else len(rows)
+    fewest = np.full(number, MOST_ON_A_NODE, INT)
     for r, amount in demand.asks:
         np.minimum(fewest, columns[r, rows] // amount, out=fewest)
     if demand.kind > DeviceKind.WHOLE:
@@ -202,9 +204,10 @@ def copies(books: Books, demand: Demand, rows: Ints, *, empty: bool = False) -> 
     return np.maximum(fewest, 0, out=fewest).astype(np.int32)
 
 
-def _device_copies(books: Books, demand: Demand, rows: Ints, *, empty: bool) -> Ints:
+def _device_copies(books: Books, demand: Demand, rows: Ints | slice, *, empty: bool) -> Ints:
     if demand.kind is DeviceKind.MIG:
-        return np.array([mig_copies_at(books, demand, row, empty=empty) for row in rows], INT)
+        every = range(books.count) if isinstance(rows, slice) else rows
+        return np.array([mig_copies_at(books, demand, row, empty=empty) for row in every], INT)
     share = books.usable[:, rows] * WHOLE if empty else books.share[:, rows].astype(INT)
     if demand.kind is DeviceKind.MEMORY:
         memory = books.device_memory[:, rows]
@@ -292,8 +295,7 @@ class Fits:
             self._meet_newcomers()
         fit = self._fits.get(key)
         if fit is None:
-            possible = self._eligible(demand, flavor, ready=False)
-            fit = self._fits[key] = Fit(self.books, demand, self._usable(*key), possible)
+            fit = self._fits[key] = self._new_fit(demand, flavor, wish, avoid)
             fit.meet(self._company(demand, flavor))
             fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         fit.refresh()
@@ -331,13 +333,19 @@ class Fits:
             eligible &= self.books.flavor == flavor
         return eligible
 
-    def _usable(self, number: int, flavor: int, wish: float, avoid: tuple[str, ...]) -> Bools:
-        """Return the eligible nodes that are liked enough and not to be avoided."""
-        books, demand = self.books, self.books.demands[number]
-        usable = self._eligible(demand, flavor)
-        usable[[books.row_of[name] for name in avoid if name in books.row_of]] = False
+    def _new_fit(self, demand: Demand, flavor: int, wish: float, avoid: tuple[str, ...]) -> Fit:
+        """Return a fit on the eligible nodes that are liked enough and not to be avoided."""
+        books = self.books
+        allowed = possible = self._eligible(demand, flavor)
+        if not self.facts().all_ready:
+            possible = self._eligible(demand, flavor, ready=False)
+        if avoid:
+            allowed = allowed.copy()
+            allowed[[books.row_of[name] for name in avoid if name in books.row_of]] = False
         liked = None if wish == -np.inf else preference(books, self.facts(), demand.shape)
-        return usable if liked is None else usable & (liked >= wish)
+        if liked is not None:
+            allowed = allowed & (liked >= wish)
+        return Fit(books, demand, allowed, possible)
 
     def wishes(self, demand: Demand) -> tuple[float, ...]:
         """Return the bounds of preference to try in turn; the last leaves nobody out."""
