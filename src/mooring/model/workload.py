@@ -139,11 +139,6 @@ class Shape:
         return self.gpus > 0 and self.milli == WHOLE and not self.gpu_memory and not self.mig
 
     @property
-    def is_shared(self) -> bool:
-        """Return whether it asks for a part of one or more devices, by thousandths or memory."""
-        return self.gpus > 0 and not self.mig and (self.milli < WHOLE or self.gpu_memory > 0)
-
-    @property
     def is_social(self) -> bool:
         """Return whether where it may go depends on which other tasks are where."""
         return bool(self.near or self.apart or self.spread)
