@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mooring.model.cluster import Node
+from mooring.model.queues import Queue
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState, Workload
 
@@ -51,6 +52,8 @@ class Adopted:
     started_at: float = 0.0
     finished: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(group, tasks) that are done and do not run again."""
+    releasing: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(group, tasks) of the placements that are on their way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,13 @@ class BindRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuesChanged:
+    """From now on these are the queues."""
+
+    queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyChanged:
     """From now on this policy decides."""
 
@@ -112,5 +122,6 @@ Event = (
     | Ended
     | TasksChanged
     | BindRefused
+    | QueuesChanged
     | PolicyChanged
 )

@@ -178,10 +178,14 @@ class PodGroup:
     """0: as many as `min`."""
     topology: TopologyRequest = TopologyRequest()
     groups: tuple[PodGroup, ...] = ()
+    partial: int = 0
+    """Where `min` cannot be had, so few will do; 0: nothing less than `min`."""
+    needed: int = 0
+    """Of an inner group: how many of its groups must be there; 0: all."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        values = (self.name, self.shape, self.min, self.max, self.topology, self.groups)
+        values = tuple(getattr(self, name) for name in _GROUP_FIELDS)
         object.__setattr__(self, "_hash", hash(values))
 
     def __hash__(self) -> int:
@@ -198,6 +202,9 @@ class PodGroup:
             yield self
         for group in self.groups:
             yield from group.leaves()
+
+
+_GROUP_FIELDS = tuple(name for name in PodGroup.__dataclass_fields__ if not name.startswith("_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +226,20 @@ class Workload:
     minimum_run_s: float = 0.0
     checkpoint_at: float | None = None
     restart_cost_s: float = 0.0
+    priority_class: str = ""
+    """Name of a class of the policy that gives the priority."""
+    semi_preemptible: bool = False
+    """Only what is above its minimum may be evicted."""
+    deadline_at: float | None = None
+    """When it should be done; among equals the earlier deadline goes first."""
+    preemption_delay_s: float = 0.0
+    """So long after it was submitted or evicted it makes nobody leave."""
+    grace_s: float | None = None
+    """How long it may be incomplete; negative: for ever; None: as the policy says."""
+    namespace: str = ""
+    user: str = ""
+    active: bool = True
+    """False: it does not start, and stops if it runs."""
 
     @property
     def root(self) -> PodGroup:
