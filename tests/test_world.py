@@ -557,11 +557,13 @@ def check_sums(engine: Engine) -> None:
     used = np.zeros(books.count, np.int64)
     tally: Counter[tuple[int, int]] = Counter()
     charges: Counter[tuple[str, str]] = Counter()
-    for entry, members, _, row, _ in placed(engine):
+    for entry, members, task, row, _ in placed(engine):
         wanted = members.group.shape
         used[row] += weight(wanted)
         tally[members.demand.index, row] += 1
         assert books.queues[entry.queue] == entry.workload.queue
+        if members.states[task] == TaskState.RELEASING:
+            continue  # nobody pays for what is on its way out
         pairs = [*wanted.amounts, (PODS, 1), *((f"port/{port}", 1) for port in wanted.ports)]
         for name, amount in (*pairs, (GPU, weight(wanted) - 1)):
             charges[entry.workload.queue, name] += amount

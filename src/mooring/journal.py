@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mooring.model.codec import decode, encode
-from mooring.model.events import Event, PolicyChanged
+from mooring.model.events import Event, PolicyChanged, QueuesChanged
 from mooring.model.plan import Plan, Record
 from mooring.model.scenario import Scenario
 
@@ -33,6 +33,9 @@ _LONGEST_PLAIN = 1024
 """Characters of JSON that are stored as they are; longer text is compressed."""
 _PAGE = 64
 """Records fetched at a time, so that a slow reader never holds the file."""
+
+_RULES = (PolicyChanged, QueuesChanged)
+"""Events that are written out in full: they must not follow the defaults of a later release."""
 
 _TABLES = (
     "CREATE TABLE header (scenario NOT NULL)",
@@ -171,8 +174,7 @@ class Journal:
         self.close()
 
     def _insert(self, record: Record) -> None:
-        # A policy is written out in full: it must not follow the defaults of a later release.
-        events = [encode(e, full=isinstance(e, PolicyChanged)) for e in record.events]
+        events = [encode(e, full=isinstance(e, _RULES)) for e in record.events]
         row = (self._next, record.now, _pack(events), _pack(encode(record.plan)))
         with self._writing():
             if not self._waiting:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.model.books import VECTOR_FROM, Books, bits
+from mooring.model.books import VECTOR_FROM, Books, account_of, bits
 from mooring.model.cluster import WHOLE, Device, Node
 from mooring.model.demand import Demand, DeviceKind
 from mooring.model.topology import Level, Topology
@@ -44,6 +44,7 @@ def pictured(books: Books) -> dict[str, Any]:
     found["tally"] = [column.tolist() for column in books.tally]
     found["counts"] = [column.tolist() for column in books._counts]
     found["charges"] = {q: books.charged(q) for q in list(books.queues)}
+    found["usage"] = books.usage.tobytes() + books.fixed.tobytes()
     found["holds"] = {owner: list(entries) for owner, entries in books.holds.items()}
     return found
 
@@ -64,6 +65,8 @@ def small_books() -> Books:
     books.counter("whole", lambda each: each.is_whole)
     for queue in ("one", "two"):
         books.queue(queue)
+    pairs = [("", "gpu"), ("H100", "gpu"), ("H100", "cpu"), ("", "pods")]
+    books.keep_usage([(0, 1), (1,)], pairs, [{}, {}])
     return books
 
 
@@ -131,24 +134,25 @@ def change(data: DataObject, books: Books, tasks: Tasks) -> None:
         books.give(*tasks.taken.pop(data.draw(st.integers(0, len(tasks.taken) - 1))))
     elif verb == "out" and tasks.taken:
         moved = tasks.taken.pop()
-        books.begin_release(moved[0], moved[1])
+        books.begin_release(moved[0], moved[1], moved[3])
         tasks.leaving.append(moved)
     elif verb == "back" and tasks.leaving:
         moved = tasks.leaving.pop()
-        books.end_release(moved[0], moved[1])
+        books.end_release(moved[0], moved[1], moved[3])
         tasks.taken.append(moved)
     elif verb == "hold":
         demand = books.demand(data.draw(st.sampled_from(SHAPES)))
         row = data.draw(st.integers(0, books.count - 1))
         mask = masks_for(data, books, demand, row)
         if mask is not None:
-            books.hold(data.draw(st.sampled_from(("x", "y"))), demand, row, mask)
+            owner = data.draw(st.sampled_from(("x", "y")))
+            books.hold(owner, demand, row, mask, data.draw(st.integers(0, 3)))
     elif verb == "unhold":
         books.unhold(data.draw(st.sampled_from(("x", "y", "nobody"))))
     elif verb == "charge":
         demand = books.demand(data.draw(st.sampled_from(SHAPES)))
         flavor = data.draw(st.integers(-1, len(books.flavors) - 1))
-        books.charge(demand, data.draw(st.integers(-2, 3)), data.draw(st.integers(0, 1)), flavor)
+        books.charge(demand, data.draw(st.integers(-2, 3)), data.draw(st.integers(0, 3)), flavor)
 
 
 @given(st.data())
@@ -262,7 +266,7 @@ def test_holds_follow_their_rows_when_nodes_join() -> None:
 
     books.set_nodes([node("0", 8, "r0")])
 
-    assert books.holds["x"] == [(demand, books.row_of["d"], 1)]
+    assert books.holds["x"] == [(demand, books.row_of["d"], 1, 0, 0)]
     books.unhold("x")
     assert books.share[:12, books.row_of["d"]].tolist() == [WHOLE] * 12
 
@@ -285,7 +289,7 @@ def test_hold_on_a_node_that_leaves_never_opens_another_node() -> None:
 
 def test_charges_are_by_flavor_and_resource() -> None:
     books = small_books()
-    one = books.queue("one")
+    one = account_of(books.queue("one"), fixed=False)
     whole, part = books.demand(shape(gpus=2, cpu=1000)), books.demand(shape(gpus=1, milli=300))
     a, b = books.row_of["a"], books.row_of["b"]
 
@@ -310,8 +314,8 @@ def test_charges_are_by_flavor_and_resource() -> None:
 def test_charges_without_a_place_add_to_those_of_nodes_without_a_model() -> None:
     books = small_books()
     demand = books.demand(shape(gpus=0, cpu=500))
-    books.take(demand, (books.row_of["e"],), (0,), books.queue("one"))
-    books.charge(demand, 2, books.queue("one"), -1)
+    books.take(demand, (books.row_of["e"],), (0,), account_of(books.queue("one"), fixed=False))
+    books.charge(demand, 2, account_of(books.queue("one"), fixed=False), -1)
 
     assert books.charged("one") == {("", "cpu"): 1500, ("", "pods"): 3}
 

@@ -1,10 +1,11 @@
-"""Write the schema: `python -m mooring.config > docs/scenario.schema.json`."""
+"""Write a schema: `python -m mooring.config [policy] > docs/scenario.schema.json`."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from mooring.config import scenario_schema
+from mooring.config import policy_schema, scenario_schema
 
-sys.stdout.write(json.dumps(scenario_schema(), indent=1, ensure_ascii=False) + "\n")
+schema = policy_schema() if sys.argv[1:] == ["policy"] else scenario_schema()
+sys.stdout.write(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")

@@ -57,6 +57,8 @@ def _below(value: object, indent: int, key_width: int) -> str:
 def _flow(value: object) -> str:
     """Return a value on one line."""
     match value:
+        case None:
+            return "null"
         case bool():
             return "true" if value else "false"
         case str():

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from mooring.config.forms import EFFECTS
 from mooring.config.reader import Fields
-from mooring.config.schema import DEVICES_MOST, EFFECTS, KEYS, NODES_MOST
+from mooring.config.schema import DEVICES_MOST, KEYS, NODES_MOST
 from mooring.config.units import flag, mebibytes, name, one_of, read_amounts, text, whole
 from mooring.model.cluster import Device, Node, Taint
 from mooring.model.mig import GEOMETRIES
@@ -28,6 +29,8 @@ class Cluster:
     by_name: dict[str, Node | None] = field(default_factory=dict)
     """None: the node is there, but has mistakes."""
     resources: set[str] = field(default_factory=set)
+    models: dict[str, None] = field(default_factory=dict)
+    """GPU models, in order."""
 
 
 @dataclass
@@ -115,12 +118,14 @@ def _read_plan(cursor: Cursor, levels: tuple[str, ...], cluster: Cluster) -> _Pl
         take_name("name", name, "" if is_listed else "node-{i}"),
         capacity=_capacity(fields),
         labels=fields.pairs("labels", text),
-        taints=tuple(_read_taint(item) for item in fields.items("taints")),
+        taints=tuple(read_taint(item) for item in fields.items("taints")),
         ready=fields.take("ready", flag, True),
         gpu_model=fields.take("gpu_model", name, ""),
         devices=_read_devices(fields),
         path=fields.each("path", text),
     )
+    if template.gpu_model:
+        cluster.models[template.gpu_model] = None
     per: tuple[int, ...] = ()
     if "per" in fields and is_listed:
         fields.wrong("per", "remove it, or give `count` too: one node has a `path`")
@@ -158,7 +163,8 @@ def _read_per(fields: Fields, levels: tuple[str, ...]) -> tuple[int, ...]:
     return sizes if len(fields.cursor.notes.mistakes) == mistakes else ()
 
 
-def _read_taint(cursor: Cursor) -> Taint:
+def read_taint(cursor: Cursor) -> Taint:
+    """Read a taint of a node or of a flavor."""
     fields = cursor.fields(KEYS["taint"])
     return Taint(
         fields.need("key", name, ""),

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from mooring.config.reader import ReadError, nearest
 from mooring.config.schema import KEYS
-from mooring.config.units import name, whole
+from mooring.config.units import instant, name, whole
 from mooring.model import mig
 from mooring.model.cluster import WHOLE, Node
+from mooring.model.events import Adopted
 from mooring.model.resources import PODS, PORT, UNLIMITED
 from mooring.model.workload import Placement, PodGroup, Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mooring.config.reader import Cursor, Fields
     from mooring.model.workload import Workload
 
@@ -81,12 +84,10 @@ def _words(numbers: tuple[int, ...]) -> str:
 TASKS_MOST = 1 << 20
 """Numbers of tasks are below this; after edits they may be above the size of the group."""
 
-Finished = tuple[tuple[str, tuple[int, ...]], ...]
+Tasks = tuple[str, tuple[int, ...]]
 
 
-def read_running(
-    fields: Fields, workload: Workload, use: Use
-) -> tuple[tuple[Placement, ...], Finished]:
+def read_running(fields: Fields, workload: Workload, use: Use) -> Adopted:
     """Read where a running workload is, and what of it is done; nothing: only its charge is known.
 
     Fewer tasks than the minimum are a fair moment: a gang may have lost some.
@@ -94,8 +95,16 @@ def read_running(
     leaves = {leaf.name: leaf for leaf in workload.leaves()}
     tasks: dict[str, set[int]] = {leaf: set() for leaf in leaves}
     read = [_read_placement(cursor, leaves, tasks, use) for cursor in fields.items("placements")]
-    done = [_read_finished(cursor, leaves, tasks) for cursor in fields.items("finished")]
-    return tuple(found for found in read if found), tuple(found for found in done if found)
+    placed = {leaf: set(some) for leaf, some in tasks.items()}
+    done = [_read_some(cursor, leaves, tasks, _read_tasks) for cursor in fields.items("finished")]
+    out = [_read_some(cursor, leaves, placed, _read_placed) for cursor in fields.items("releasing")]
+    return Adopted(
+        workload,
+        tuple(found for found in read if found),
+        fields.take("started_at", instant, 0.0),
+        tuple(found for found in done if found),
+        tuple(found for found in out if found),
+    )
 
 
 def _read_group(fields: Fields, leaves: dict[str, PodGroup]) -> PodGroup | None:
@@ -107,16 +116,20 @@ def _read_group(fields: Fields, leaves: dict[str, PodGroup]) -> PodGroup | None:
     return group
 
 
-def _read_finished(
-    cursor: Cursor, leaves: dict[str, PodGroup], tasks: dict[str, set[int]]
-) -> tuple[str, tuple[int, ...]] | None:
-    fields = cursor.fields(KEYS["finished"])
+def _read_some(
+    cursor: Cursor,
+    leaves: dict[str, PodGroup],
+    tasks: dict[str, set[int]],
+    read: Callable[[Fields, PodGroup, set[int]], tuple[int, ...]],
+) -> Tasks | None:
+    """Read some tasks of one group."""
+    fields = cursor.fields(KEYS["some_tasks"])
     group = _read_group(fields, leaves)
     if group is None:
         return None
     if not fields.items("tasks"):
-        fields.wrong("tasks", "give the tasks that are done")
-    return group.name, _read_tasks(fields, group, tasks[group.name], 0)
+        fields.wrong("tasks", "give at least one task")
+    return group.name, read(fields, group, tasks[group.name])
 
 
 def _read_placement(
@@ -142,8 +155,21 @@ def _read_placement(
     )
 
 
+def _read_placed(fields: Fields, group: PodGroup, placed: set[int]) -> tuple[int, ...]:
+    """Read indices of tasks that have a place, each once."""
+
+    def task(value: object) -> int:
+        index = whole(0, TASKS_MOST - 1)(value)
+        if index not in placed:
+            raise ReadError("give a task that one of the placements has, and each once")
+        placed.remove(index)
+        return index
+
+    return fields.each("tasks", task)
+
+
 def _read_tasks(
-    fields: Fields, group: PodGroup, seen: set[int], node_count: int
+    fields: Fields, group: PodGroup, seen: set[int], node_count: int = 0
 ) -> tuple[int, ...]:
     """Read the indices of the tasks, each once."""
 

@@ -1,30 +1,20 @@
-"""A scenario file: everything, from text to values."""
+"""A scenario file: everything, from text to values. And a policy file, which is part of one."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mooring.config.nodes import read_nodes
-from mooring.config.parse import FILE_MOST, ParseError, parse
-from mooring.config.reader import ConfigError, Cursor, EnoughError, Mistake, Notes, nearest
-from mooring.config.schema import DEVICE_NAMES, KEYS, NAMES, STEPS_MOST
-from mooring.config.shapes import Known
-from mooring.config.units import (
-    AMOUNT_MOST,
-    duration,
-    flag,
-    instant,
-    name,
-    number,
-    one_of,
-    positive_duration,
-    read_amounts,
-    whole,
-)
+from mooring.config.files import load, read_from, read_text
+from mooring.config.known import Known
+from mooring.config.memory import read_memory
+from mooring.config.nodes import Cluster, read_nodes
+from mooring.config.policy import read_headroom
+from mooring.config.policy import read_policy as read_policy_section
+from mooring.config.queues import queues_below, read_queues
+from mooring.config.schema import KEYS
+from mooring.config.units import instant, name, number
 from mooring.config.workloads import WorkloadReader
-from mooring.model.cluster import WHOLE
-from mooring.model.memory import Memory, TaskType
 from mooring.model.queues import DEFAULT_QUEUE, Queue
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
@@ -34,72 +24,48 @@ if TYPE_CHECKING:
     import os
     from typing import BinaryIO
 
-    from mooring.config.reader import Fields
+    from mooring.config.reader import Cursor, Fields
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """What somebody who runs a cluster decides, and not what happens to be in it."""
+
+    topology: Topology = Topology()
+    queues: tuple[Queue, ...] = (DEFAULT_QUEUE,)
+    policy: Policy = Policy()
 
 
 def read_scenario(text: str, source: str = "") -> Scenario:
     """Return the scenario that a YAML or JSON text holds; raise `ConfigError` with all mistakes."""
-    notes = Notes()
-    try:
-        values = parse(text)
-        if values is None:
-            raise ParseError("the file is empty")
-        scenario = _read(Cursor("", values, notes))
-    except ParseError as error:
-        where = f"line {error.line}" if error.line else ""
-        raise ConfigError([Mistake("", where, error.problem)], source) from None
-    except EnoughError:
-        raise ConfigError(notes.mistakes, source) from None
-    if notes.mistakes:
-        raise ConfigError(notes.mistakes, source)
-    return scenario
+    return read_text(text, source, _read_scenario)
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """Return the scenario in a file."""
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_MOST + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        problem = "there is no such file"
-    except IsADirectoryError:
-        problem = "this is a folder; give a file"
-    except OSError as error:
-        problem = f"this cannot be read: {error.strerror or error}"
-    except ValueError:
-        problem = "give a path without null characters"
-    else:
-        return _read_bytes(data, str(path))
-    raise ConfigError([Mistake("", "", problem)], str(path))
+    return load(path, _read_scenario)
 
 
 def read_scenario_from(file: BinaryIO, source: str) -> Scenario:
     """Return the scenario in an open file, of which no more is read than a scenario may have."""
-    return _read_bytes(file.read(FILE_MOST + 1), source)
+    return read_from(file, source, _read_scenario)
 
 
-def _read_bytes(data: bytes, source: str) -> Scenario:
-    if len(data) > FILE_MOST:
-        problem = f"this is larger than {FILE_MOST >> 20} MiB; give less"
-        raise ConfigError([Mistake("", "", problem)], source)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError([Mistake("", "", "this is not text (UTF-8)")], source) from None
-    return read_scenario(text, source)
+def read_policy(text: str, source: str = "policy") -> PolicyFile:
+    """Return the policy that a YAML or JSON text holds; raise `ConfigError` with all mistakes."""
+    return read_text(text, source, _read_policy_file)
 
 
-def _read(cursor: Cursor) -> Scenario:
+def load_policy(path: str | os.PathLike[str]) -> PolicyFile:
+    """Return the policy in a file."""
+    return load(path, _read_policy_file)
+
+
+def _read_scenario(cursor: Cursor) -> Scenario:
     fields = cursor.fields(KEYS["scenario"])
     topology = _read_topology(fields)
     levels = tuple(level.name for level in topology.levels)
-    queues = _read_queues(fields)
-    known = Known(
-        levels={level: index for index, level in enumerate(topology.names)},
-        queues={queue.name: None for queue in queues},
-        cluster=read_nodes(fields, levels),
-    )
-    policy = _read_policy(fields, known)
+    known = _read_rules(fields, topology, read_nodes(fields, levels))
     workloads = WorkloadReader(known)
     for item in fields.items("workloads"):
         workloads.read(item)
@@ -107,12 +73,29 @@ def _read(cursor: Cursor) -> Scenario:
         now=fields.take("now", instant, 0.0),
         topology=topology,
         nodes=tuple(known.cluster.nodes),
-        queues=queues,
-        policy=policy,
+        queues=tuple(known.queues.values()),
+        policy=known.policy,
         waiting=tuple(workloads.waiting),
         running=tuple(workloads.running),
-        memory=_read_memory(fields),
+        memory=read_memory(fields),
     )
+
+
+def _read_policy_file(cursor: Cursor) -> PolicyFile:
+    fields = cursor.fields(KEYS["policy_file"])
+    topology = _read_topology(fields)
+    known = _read_rules(fields, topology, Cluster())
+    return PolicyFile(topology, tuple(known.queues.values()), known.policy)
+
+
+def _read_rules(fields: Fields, topology: Topology, cluster: Cluster) -> Known:
+    """Read policy and queues: each names parts of the other."""
+    known = Known({level: index for index, level in enumerate(topology.names)}, cluster)
+    known = replace(known, policy=read_policy_section(fields, known))
+    queues = read_queues(fields, known)
+    known = replace(known, queues=queues, below=queues_below(queues))
+    policy = replace(known.policy, headroom=read_headroom(fields, known))
+    return replace(known, policy=policy)
 
 
 def _read_topology(fields: Fields) -> Topology:
@@ -133,84 +116,3 @@ def _read_topology(fields: Fields) -> Topology:
         elif level.name:
             levels[level.name] = level
     return Topology(tuple(levels.values()))
-
-
-def _read_queues(fields: Fields) -> tuple[Queue, ...]:
-    """Read the list at `queues`; left out: the default queue."""
-    if "queues" not in fields:
-        return (DEFAULT_QUEUE,)
-    queues: dict[str, Queue] = {}
-    places: dict[str, Cursor] = {}
-    for cursor in fields.items("queues"):
-        place = cursor
-        if isinstance(cursor.value, dict):
-            entry = cursor.fields(KEYS["queue"])
-            queue = Queue(entry.need("name", name, ""), entry.take("parent", name, ""))
-            place = entry.at("parent")
-        else:
-            queue = Queue(cursor.take(name, ""))
-        if queue.name in queues:
-            cursor.wrong("give another name: there is already such a queue")
-        elif queue.name:
-            queues[queue.name], places[queue.name] = queue, place
-    _check_parents(queues, places)
-    return tuple(queues.values())
-
-
-def _check_parents(queues: dict[str, Queue], places: dict[str, Cursor]) -> None:
-    """Find parents that do not exist, and cycles; each cycle once, at its first queue."""
-    done: set[str] = set()
-    for queue in queues.values():
-        if queue.parent and queue.parent not in queues:
-            fix = f"give the name of a queue as parent{nearest(queue.parent, queues)}"
-            places[queue.name].wrong(fix)
-        way: dict[str, None] = {}
-        at: Queue | None = queue
-        while at and at.name not in done and at.name not in way:
-            way[at.name] = None
-            at = queues.get(at.parent)
-        if at and at.name in way:
-            places[at.name].wrong("give another parent: cyclic queues, each is above the other")
-        done.update(way)
-
-
-def _read_policy(fields: Fields, known: Known) -> Policy:
-    if "policy" not in fields:
-        return Policy()
-    default = Policy()
-    given = fields.at("policy").fields(KEYS["policy"])
-    return Policy(
-        small=given.take("small", one_of(NAMES), default.small),
-        gang=given.take("gang", one_of(NAMES), default.gang),
-        service=given.take("service", one_of(NAMES), default.service),
-        spread_within=given.take("spread_within", known.level, default.spread_within),
-        devices=given.take("devices", one_of(DEVICE_NAMES), default.devices),
-        search_steps=given.take("search_steps", whole(1, STEPS_MOST), default.search_steps),
-        mix_half_life_s=given.take("mix_half_life_s", positive_duration, default.mix_half_life_s),
-        mix_learns=given.take("mix_learns", flag, default.mix_learns),
-        gang_grace_s=given.take("gang_grace_s", duration, default.gang_grace_s),
-    )
-
-
-def _read_memory(fields: Fields) -> Memory:
-    if "memory" not in fields:
-        return Memory()
-    given = fields.at("memory").fields(KEYS["memory"])
-    mix: dict[TaskType, float] = {}
-    for cursor in given.items("mix"):
-        entry = cursor.fields(KEYS["task_type"])
-        gpus = entry.take("gpus", whole(), 0)
-        kind = TaskType(
-            amounts=read_amounts(entry),
-            gpus=gpus,
-            milli=entry.take("milli", whole(0, WHOLE), WHOLE if gpus else 0),
-            gpu_models=entry.each("gpu_models", name),
-        )
-        if kind in mix:
-            cursor.wrong("give each type of task once")
-        mix[kind] = entry.need("count", number(0), 0.0)
-    return Memory(
-        mix=tuple(mix.items()),
-        arrivals=given.take("arrivals", whole(0, AMOUNT_MOST), 0),
-        mix_at=given.take("mix_at", instant, 0.0),
-    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mooring.config.nodes import Cluster
+from mooring.config.forms import EFFECTS
 from mooring.config.reader import ReadError, nearest
-from mooring.config.schema import EFFECTS, KEYS, OPERATORS, PORT_MOST, TOLERATION_OPERATORS
+from mooring.config.schema import KEYS, OPERATORS, PORT_MOST, TOLERATION_OPERATORS
 from mooring.config.units import (
     flag,
     name,
@@ -31,24 +29,11 @@ from mooring.model.workload import (
 )
 
 if TYPE_CHECKING:
+    from mooring.config.known import Known
     from mooring.config.reader import Cursor, Fields
     from mooring.model.resources import Amounts
 
 PROFILES = tuple(dict.fromkeys(p for geometry in GEOMETRIES.values() for p in geometry.profiles))
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the rest of the file names, for workloads to refer to."""
-
-    levels: dict[str, int]
-    """Index of each level, `cluster` and `node` included."""
-    queues: Collection[str]
-    cluster: Cluster
-
-    def level(self, value: object) -> str:
-        """Read the name of a level."""
-        return one_of(self.levels)(value)
 
 
 def read_shape(fields: Fields, known: Known) -> Shape:

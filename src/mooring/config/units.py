@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from mooring.config.reader import TEXT_MOST, ReadError, nearest, show
+from mooring.model.cluster import WHOLE
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT, amounts
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ AMOUNT_MOST = 1 << 40
 COUNT_MOST = 1_000_000
 
 MIB = 1 << 20
+UNLIMITED_WORD = "unlimited"
+NEVER_WORD = "never"
 _SUFFIXES = {
     "": Fraction(1),
     "n": Fraction(1, 10**9),
@@ -35,6 +38,8 @@ _SUFFIXES = {
 QUANTITY = r"([0-9]{1,30}(?:\.[0-9]{0,30})?)(?:[eE]([-+]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)"
 DURATION = r"([0-9]{1,15}d)?([0-9]{1,15}h)?([0-9]{1,15}m)?([0-9]{1,15}s)?"
 _QUANTITY = re.compile(QUANTITY)
+_CORES = 'cores, like 8 or "500m"'
+_BYTES = 'bytes, like "64Gi" or "512Mi"'
 _SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
@@ -120,12 +125,30 @@ def duration(value: object) -> float:
     return _seconds(sum(int(count) * _SECONDS[unit] for count, unit in parts))
 
 
+def positive(value: object) -> float:
+    """Read a number above 0."""
+    found = number(0)(value)
+    if not found:
+        raise ReadError("give a number above 0")
+    return found
+
+
 def positive_duration(value: object) -> float:
     """Read a duration longer than nothing."""
     seconds = duration(value)
     if seconds <= 0:
         raise ReadError("give a duration longer than 0")
     return seconds
+
+
+def grace(value: object) -> float:
+    """Read a duration, or -1 or `never` for one without end: negative."""
+    if value == NEVER_WORD or (value == -1 and not isinstance(value, bool)):
+        return -1.0
+    try:
+        return duration(value)
+    except ReadError as error:
+        raise ReadError(f"{error}, or {NEVER_WORD}") from None
 
 
 def _is_negative(value: object) -> bool:
@@ -141,12 +164,12 @@ def _seconds(value: object) -> float:
 
 def cores(value: object) -> int:
     """Read CPU cores as millicores, rounded up: `8`, `0.5`, `500m`."""
-    return _amount(_quantity(value, 'cores, like 8 or "500m"') * 1000)
+    return _amount(_quantity(value, _CORES) * 1000)
 
 
 def mebibytes(value: object) -> int:
     """Read bytes as MiB, rounded up: `64Gi`, `512Mi`, `1000000`."""
-    return _amount(_quantity(value, 'bytes, like "64Gi" or "512Mi"') / MIB)
+    return _amount(_quantity(value, _BYTES) / MIB)
 
 
 def some_mebibytes(value: object) -> int:
@@ -159,10 +182,14 @@ def some_mebibytes(value: object) -> int:
 
 def units(value: object) -> int:
     """Read a whole amount of any other resource: `8`, `1Gi`."""
+    return _amount(_whole_quantity(value))
+
+
+def _whole_quantity(value: object) -> Fraction:
     amount = _quantity(value, "a whole number, like 8")
     if amount.denominator != 1:
         raise ReadError("give a whole number")
-    return _amount(amount)
+    return amount
 
 
 def _amount(exact: Fraction) -> int:
@@ -183,6 +210,48 @@ def _quantity(value: object, what: str) -> Fraction:
     digits, exponent, suffix = parts.groups()
     scale = Fraction(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
     return Fraction(digits) * scale
+
+
+def bound(resource: str) -> Callable[[object], int | None]:
+    """Make a reader of an amount of a resource, rounded down, or of no bound: none.
+
+    CPU is read in cores, memory in bytes, devices in whole ones and parts of them.
+    """
+
+    def read(value: object) -> int | None:
+        if value == UNLIMITED_WORD or (value == -1 and not isinstance(value, bool)):
+            return None
+        try:
+            amount = _exact(resource, value)
+        except ReadError as error:
+            raise ReadError(f"{error}, or {UNLIMITED_WORD}") from None
+        if amount > AMOUNT_MOST:
+            raise ReadError(f"give less, or {UNLIMITED_WORD}: it is more than any cluster can have")
+        return floor(amount)
+
+    return read
+
+
+def _exact(resource: str, value: object) -> Fraction:
+    """Return an amount in the unit that it is counted in."""
+    if resource == CPU:
+        return _quantity(value, _CORES) * 1000
+    if resource == MEMORY:
+        return _quantity(value, _BYTES) / MIB
+    if resource == GPU:
+        return _quantity(value, "devices, like 8 or 0.5") * WHOLE
+    return _whole_quantity(value)
+
+
+def say_bound(resource: str, amount: int | None) -> int | float | str:
+    """Return an amount as `bound` reads it."""
+    if amount is None:
+        return UNLIMITED_WORD
+    if resource == CPU:
+        return say_cores(amount)
+    if resource == MEMORY:
+        return say_mebibytes(amount)
+    return say_number(amount / WHOLE) if resource == GPU else amount
 
 
 def read_amounts(fields: Fields) -> Amounts:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
+from mooring.config.known import no_queue, some
+from mooring.config.queues import priority
 from mooring.config.reader import nearest
 from mooring.config.running import Use, read_running
-from mooring.config.schema import KEYS, LEAF_KEYS, PRIORITY_MOST, SLICES_MOST
+from mooring.config.schema import KEYS, LEAF_KEYS, SLICES_MOST
 from mooring.config.shapes import read_shape
-from mooring.config.units import duration, flag, instant, mebibytes, name, positive_duration, whole
-from mooring.model.events import Adopted
+from mooring.config.units import (
+    duration,
+    flag,
+    grace,
+    instant,
+    mebibytes,
+    name,
+    positive_duration,
+    whole,
+)
 from mooring.model.workload import PodGroup, Slice, TopologyRequest, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mooring.config.known import Known
     from mooring.config.reader import Cursor, Fields
-    from mooring.config.shapes import Known
+    from mooring.model.events import Adopted
 
 NESTING_MOST = 16
-QUEUES_SHOWN = 10
 ONLY_GROUP = "main"
 """Name of the group whose fields stand on the workload itself."""
 
@@ -40,12 +49,10 @@ class WorkloadReader:
         fields = cursor.fields(KEYS["workload"])
         workload = self._read_workload(fields)
         if fields.take("running", flag, False):
-            started_at = fields.take("started_at", instant, 0.0)
-            placements, finished = read_running(fields, workload, self._use)
-            self.running.append(Adopted(workload, placements, started_at, finished))
+            self.running.append(read_running(fields, workload, self._use))
             return
         self.waiting.append(workload)
-        for key in ("started_at", "placements", "finished"):
+        for key in ("started_at", "placements", "finished", "releasing"):
             if key in fields:
                 fields.wrong(key, "remove it, or give `running: true`: it is for what runs")
 
@@ -56,11 +63,12 @@ class WorkloadReader:
         if workload_name:
             self._names.add(workload_name)
         groups, topology = _GroupReader(self._known).read_tree(fields)
+        priority_class, priority = self._read_priority(fields)
         return Workload(
             name=workload_name,
             groups=groups,
             queue=self._read_queue(fields),
-            priority=fields.take("priority", whole(-PRIORITY_MOST, PRIORITY_MOST), 0),
+            priority=priority,
             submitted_at=fields.take("submitted_at", instant, 0.0),
             topology=topology,
             service=fields.take("service", flag, False),
@@ -70,17 +78,39 @@ class WorkloadReader:
             minimum_run_s=fields.take("minimum_run", duration, 0.0),
             checkpoint_at=fields.take("checkpoint_at", instant, None),
             restart_cost_s=fields.take("restart_cost", duration, 0.0),
+            priority_class=priority_class,
+            semi_preemptible=fields.take("semi_preemptible", flag, False),
+            deadline_at=fields.take("deadline_at", instant, None),
+            preemption_delay_s=fields.take("preemption_delay", duration, 0.0),
+            grace_s=fields.take("grace", grace, None),
+            namespace=fields.take("namespace", name, ""),
+            user=fields.take("user", name, ""),
+            active=fields.take("active", flag, True),
         )
 
+    def _read_priority(self, fields: Fields) -> tuple[str, int]:
+        """Read `priority`, or the class that gives it."""
+        if "priority_class" not in fields:
+            return "", fields.take("priority", priority, 0)
+        classes = dict(self._known.policy.priority_classes)
+        if "priority" in fields:
+            fields.wrong("priority", "remove it, or `priority_class`: that gives the priority")
+        word = fields.take("priority_class", name, "")
+        if word and word not in classes:
+            fix = f"give a class of the policy ({some(classes)}){nearest(word, classes)}"
+            fields.wrong("priority_class", fix)
+        return word, classes.get(word, 0)
+
     def _read_queue(self, fields: Fields) -> str:
-        queues = self._known.queues
+        """Read the queue; work lines up where no other queue with quota is below."""
+        queues, below = self._known.queues, self._known.below
         queue = fields.take("queue", name, "default")
-        is_readable = "queue" not in fields or queue == fields.values["queue"]
-        if is_readable and queue not in queues:
-            some = [repr(known) for known in islice(queues, QUEUES_SHOWN)]
-            some += ["…"] * (len(queues) > QUEUES_SHOWN)
-            known = f"there are {', '.join(some)}" if some else "there is none"
-            fix = f"give a queue that exists, not {queue!r} ({known}){nearest(queue, queues)}"
+        if "queue" in fields and queue != fields.values["queue"]:
+            return queue
+        if queue not in queues:
+            fields.wrong("queue", no_queue(queue, queues))
+        elif queue in below:
+            fix = f"give a queue without queues below it: under {queue!r} {some(below[queue])}"
             fields.wrong("queue", fix)
         return queue
 
@@ -128,15 +158,24 @@ class _GroupReader:
         if group_name:
             self._names.add(group_name)
         if "groups" not in fields:
+            if "needed" in fields:
+                fields.wrong("needed", "remove it: it stands on groups that have groups")
             return self._read_leaf(fields, group_name)
         groups = self._read_inner(fields)
-        return PodGroup(group_name, groups=groups, topology=self._read_topology(fields, groups))
+        topology = self._read_topology(fields, groups)
+        needed = fields.take("needed", whole(1), 0)
+        if needed > len(groups):
+            fields.wrong("needed", f"give at most {len(groups)}: there are no more groups")
+        return PodGroup(group_name, groups=groups, topology=topology, needed=needed)
 
     def _read_leaf(self, fields: Fields, group_name: str) -> PodGroup:
         least, most = _read_count(fields)
+        partial = fields.take("partial", whole(1), 0)
+        if partial > least:
+            fields.wrong("partial", f"give at most {least}, the min: it is for less than that")
         group = PodGroup(group_name, read_shape(fields, self._known), least, most)
         topology = self._read_topology(fields, [group])
-        return PodGroup(group_name, group.shape, least, most, topology)
+        return PodGroup(group_name, group.shape, least, most, topology, partial=partial)
 
     def _read_topology(self, fields: Fields, groups: Iterable[PodGroup]) -> TopologyRequest:
         """Read the topology of all tasks of `groups` together."""

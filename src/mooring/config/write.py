@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from mooring.config.emit import emit
 from mooring.config.nodes import equal_devices
 from mooring.config.schema import DEVICES_MOST
-from mooring.config.units import say_cores, say_duration, say_mebibytes
+from mooring.config.units import NEVER_WORD, say_cores, say_duration, say_mebibytes
 from mooring.config.workloads import ONLY_GROUP
+from mooring.config.write_policy import Data, policy_data, queue_data, topology_data
 from mooring.model import mig
 from mooring.model.cluster import WHOLE, Device, Node
 from mooring.model.codec import encode
@@ -29,39 +30,25 @@ if TYPE_CHECKING:
     from mooring.model.scenario import Scenario
     from mooring.model.workload import SpreadTerm, TaskTerm
 
-Data = dict[str, object]
-"""A mapping of the file: text, numbers, lists and mappings."""
-
 
 def dump_scenario(scenario: Scenario) -> str:
     """Return the scenario as YAML."""
     nodes = {node.name: node for node in scenario.nodes}
     data: Data = {"now": scenario.now}
     if scenario.topology != Topology():
-        data["topology"] = {"levels": [_short(encode(lv)) for lv in scenario.topology.levels]}
+        data["topology"] = topology_data(scenario.topology)
     data["nodes"] = [_node(node) for node in scenario.nodes]
     if scenario.queues != (DEFAULT_QUEUE,):
-        data["queues"] = [_short(encode(queue)) for queue in scenario.queues]
-    data["policy"] = _policy(encode(scenario.policy))
+        data["queues"] = [queue_data(queue) for queue in scenario.queues]
+    data["policy"] = policy_data(scenario.policy)
+    classes = dict(scenario.policy.priority_classes)
     data["workloads"] = [
-        *(_adopted(adopted, nodes) for adopted in scenario.running),
-        *(_workload(workload) for workload in scenario.waiting),
+        *(_adopted(adopted, nodes, classes) for adopted in scenario.running),
+        *(_workload(workload, classes) for workload in scenario.waiting),
     ]
     data["memory"] = _memory(scenario.memory)
     written = {key: value for key, value in data.items() if value or key in ("now", "queues")}
     return emit(written)
-
-
-def _short(data: Mapping[str, object]) -> object:
-    """Return the name alone if there is nothing else."""
-    return data["name"] if len(data) == 1 else data
-
-
-def _policy(data: Mapping[str, object]) -> Data:
-    return {
-        key: say_duration(value) if key.endswith("_s") and isinstance(value, float) else value
-        for key, value in data.items()
-    }
 
 
 def _sparse(**data: object) -> Data:
@@ -124,15 +111,23 @@ def _device(device: Device) -> Data:
     return data
 
 
-def _adopted(adopted: Adopted, nodes: dict[str, Node]) -> Data:
+def _adopted(adopted: Adopted, nodes: dict[str, Node], classes: Mapping[str, int]) -> Data:
     shapes = {leaf.name: leaf.shape for leaf in adopted.workload.leaves()}
     placements = [_placement(p, shapes.get(p.group, Shape()), nodes) for p in adopted.placements]
-    finished = [{"group": group, "tasks": list(tasks)} for group, tasks in adopted.finished]
     return {
-        **_workload(adopted.workload),
+        **_workload(adopted.workload, classes),
         "running": True,
-        **_sparse(started_at=adopted.started_at, placements=placements, finished=finished),
+        **_sparse(
+            started_at=adopted.started_at,
+            placements=placements,
+            finished=_some_tasks(adopted.finished),
+            releasing=_some_tasks(adopted.releasing),
+        ),
     }
+
+
+def _some_tasks(groups: Iterable[tuple[str, tuple[int, ...]]]) -> list[Data]:
+    return [{"group": group, "tasks": list(tasks)} for group, tasks in groups]
 
 
 def _placement(placement: Placement, shape: Shape, nodes: dict[str, Node]) -> Data:
@@ -169,24 +164,24 @@ def _mig_pairs(mask: int, profile: str, node: Node | None) -> list[list[int]]:
     return pairs
 
 
-def _workload(workload: Workload) -> Data:
+def _workload(workload: Workload, classes: Mapping[str, int]) -> Data:
     data: Data = {"name": workload.name}
     if workload.queue != "default":
         data["queue"] = workload.queue
-    data |= _sparse(priority=workload.priority, submitted_at=workload.submitted_at)
-    if workload.service:
-        data["service"] = True
-    if not workload.preemptible:
-        data["preemptible"] = False
-    durations = {
-        "run_limit": workload.run_limit_s,
-        "estimate": workload.estimate_s,
-        "minimum_run": workload.minimum_run_s or None,
-        "restart_cost": workload.restart_cost_s or None,
+    if workload.priority_class in classes:
+        data["priority_class"] = workload.priority_class
+    else:
+        data |= _sparse(priority=workload.priority)
+    data |= _sparse(
+        namespace=workload.namespace, user=workload.user, submitted_at=workload.submitted_at
+    )
+    flags = {
+        **({"service": True} if workload.service else {}),
+        **({} if workload.preemptible else {"preemptible": False}),
+        **({"semi_preemptible": True} if workload.semi_preemptible else {}),
+        **({} if workload.active else {"active": False}),
     }
-    data |= {key: say_duration(value) for key, value in durations.items() if value is not None}
-    if workload.checkpoint_at is not None:
-        data["checkpoint_at"] = workload.checkpoint_at
+    data |= {**flags, **_times(workload)}
     groups = workload.groups
     is_single = len(groups) == 1 and groups[0].name == ONLY_GROUP and not groups[0].groups
     if is_single and workload.topology == TopologyRequest():
@@ -194,16 +189,34 @@ def _workload(workload: Workload) -> Data:
     return {**data, **_topology(workload.topology), "groups": [_group(group) for group in groups]}
 
 
+def _times(workload: Workload) -> Data:
+    durations = {
+        "run_limit": workload.run_limit_s,
+        "estimate": workload.estimate_s,
+        "minimum_run": workload.minimum_run_s or None,
+        "restart_cost": workload.restart_cost_s or None,
+        "preemption_delay": workload.preemption_delay_s or None,
+    }
+    instants = {"checkpoint_at": workload.checkpoint_at, "deadline_at": workload.deadline_at}
+    data: Data = {k: say_duration(value) for k, value in durations.items() if value is not None}
+    data |= {key: value for key, value in instants.items() if value is not None}
+    if workload.grace_s is not None:
+        data["grace"] = NEVER_WORD if workload.grace_s < 0 else say_duration(workload.grace_s)
+    return data
+
+
 def _group(group: PodGroup) -> Data:
     if not group.groups:
         return {"name": group.name, **_leaf(group)}
     inner = [_group(one) for one in group.groups]
-    return {"name": group.name, **_topology(group.topology), "groups": inner}
+    asked = {**_topology(group.topology), **_sparse(needed=group.needed)}
+    return {"name": group.name, **asked, "groups": inner}
 
 
 def _leaf(group: PodGroup) -> Data:
     counts = {"min": group.min, "max": group.max} if group.max else {"tasks": group.min}
-    return {**counts, **_shape(group.shape), **_topology(group.topology)}
+    partial = _sparse(partial=group.partial)
+    return {**counts, **partial, **_shape(group.shape), **_topology(group.topology)}
 
 
 def _topology(topology: TopologyRequest) -> Data:
@@ -241,11 +254,11 @@ def _terms(terms: Iterable[TaskTerm | SpreadTerm]) -> list[Data]:
 
 
 def _memory(memory: Memory) -> Data:
-    return _sparse(
-        mix=[_task_type(kind, count) for kind, count in memory.mix],
-        arrivals=memory.arrivals,
-        mix_at=memory.mix_at,
-    )
+    """Return the memory as in the journal, all but the mix; a new field needs nothing here."""
+    data: Data = dict(encode(memory))
+    if memory.mix:
+        data["mix"] = [_task_type(kind, count) for kind, count in memory.mix]
+    return data
 
 
 def _task_type(kind: TaskType, count: float) -> Data:

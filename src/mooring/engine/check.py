@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mooring.model.cluster import Node
     from mooring.model.entry import Entry, Members
     from mooring.model.events import Adopted
+    from mooring.model.queues import Queue
     from mooring.model.settings import Policy
     from mooring.model.workload import Placement, PodGroup, Shape, Workload
 
@@ -180,6 +181,20 @@ def _has(node: Node, shape: Shape, devices: int) -> bool:
         return devices > 0 and all(bit >> 3 < len(node.devices) for bit in bits(devices))
     wanted = shape.gpus if kind is not DeviceKind.NONE else 0
     return devices.bit_count() == wanted and devices >> len(node.devices) == 0
+
+
+def check_queues(queues: Sequence[Queue]) -> None:
+    """Check that queues have names of their own and make a tree."""
+    parents = {queue.name: queue.parent for queue in queues}
+    if len(parents) < len(queues):
+        raise EventError("two queues have one name")
+    for name in parents:
+        at, way = name, {name}
+        while parents.get(at):
+            at = parents[at]
+            if at in way:
+                raise EventError(f"queue {name} is above itself")
+            way.add(at)
 
 
 def check_policy(policy: Policy) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.columns import INT, view, views
 from mooring.model.demand import Demand, DeviceKind, compile_demand
+from mooring.model.queues import ANY_FLAVOR_NAME, Flavor
 from mooring.model.resources import (
     GPU_ROW,
     PODS_ROW,
@@ -34,12 +35,21 @@ from mooring.model.topology import Topology, Tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from mooring.model.columns import Counts, Ints
+    from mooring.model.columns import Bools, Counts, Ints
     from mooring.model.workload import Shape
 
 VECTOR_FROM = 17
 """From so many tasks on, vectors are faster than single values."""
 LOG_LIMIT = 1 << 16
+BY_NODE = -1
+"""In place of the code of a flavor: whatever the nodes are."""
+FIRST_ASSIGNMENT = -2
+"""Codes from here down are assignments: a flavor for each resource."""
+
+Assignment = tuple[tuple[str, str], ...]
+"""(resource, flavor) pairs, ordered by resource."""
+Bill = tuple[tuple[int, int], ...]
+"""(pair, amount) that one task is charged."""
 
 Layout = tuple[tuple[int, int, int, int, str], ...]
 """Island, switch, NUMA node, NIC and MIG geometry of every device of a node."""
@@ -56,7 +66,8 @@ _NODE_COLUMNS = [
     "whole",
     "devices",
     "flavor",
-    "charged_flavor",
+    "kind",
+    "charged_kind",
     "layout",
     "present",
 ]
@@ -92,9 +103,14 @@ class Books:
         """Per demand, how many of its tasks are on each node."""
         self.flavors: list[str] = []
         self.layouts: list[Layout] = []
+        self.named_flavors: tuple[Flavor, ...] = ()
+        self.kinds: list[tuple[str, ...]] = []
+        """Kinds of nodes: the flavors that their nodes have, the one they are charged as first."""
+        self.assignments: list[Assignment] = []
         self.queues: list[str] = []
         self._queue_of: dict[str, int] = {}
-        self.holds: dict[str, list[tuple[Demand, int, int]]] = {}
+        self.holds: dict[str, list[tuple[Demand, int, int, int, int]]] = {}
+        """Per owner, for every task: demand, row, devices, account and flavor."""
         self._demand_of: dict[Shape, Demand] = {}
         self._counters: dict[str, int] = {}
         self._matches: list[Callable[[Shape], bool]] = []
@@ -104,7 +120,17 @@ class Books:
         self._undo: list[tuple[Any, ...]] = []
         self.share = np.zeros((0, 0), np.int16)
         self._charges: dict[tuple[int, int, int], int] = {}
-        """How many tasks each (queue, flavor, demand) is charged for."""
+        """How many tasks each (account, flavor, demand) is charged for."""
+        self.pairs: list[tuple[str, str]] = []
+        """(flavor, resource) pairs of which the use of every queue is kept."""
+        self._paths: list[tuple[int, ...]] = []
+        self._choices: list[dict[str, tuple[str, ...]]] = []
+        """Per queue and resource, the flavors it is charged to, in order; none: any."""
+        self._bills: dict[tuple[int, int, int], Bill] = {}
+        self.usage = np.zeros((0, 0), INT)
+        """What each queue, with all below it, uses of each pair."""
+        self.fixed = np.zeros((0, 0), INT)
+        """The part of it that is not preemptible."""
         self._allocate(Tree(topology, ()), ())
 
     # -- columns ----------------------------------------------------------------------------
@@ -137,7 +163,8 @@ class Books:
         self.whole = np.zeros(n, INT)
         self.devices = np.zeros(n, INT)
         self.flavor = np.zeros(n, INT)
-        self.charged_flavor = np.zeros(n, INT)
+        self.kind = np.zeros(n, INT)
+        self.charged_kind = np.zeros(n, INT)
         self.layout = np.zeros(n, INT)
         self.present = np.zeros(n, np.bool_)
         self.used = [np.zeros(len(first) - 1, INT) for first in tree.first]
@@ -156,10 +183,13 @@ class Books:
         self.up = views(self.tree.domain)
         self._used_up = list(zip(self.used_of, self.up, strict=True))
         self.flavor_of = view(self.flavor)
-        self.charged_flavor_of = view(self.charged_flavor)
+        self.kind_of = view(self.kind)
+        self.charged_kind_of = view(self.charged_kind)
         self.layout_of = view(self.layout)
         self.tally_of = views(self.tally)
         self._count_of = views(self._counts)
+        self.usage_of = views(self.usage)
+        self.fixed_of = views(self.fixed)
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -178,7 +208,9 @@ class Books:
         for node in changes:
             row = self.row_of[node.name]
             self.nodes[row] = node
-            alike.setdefault((node.capacity, node.devices, node.gpu_model), []).append(row)
+            labels = node.labels if self.named_flavors else ()
+            key = (node.capacity, node.devices, node.gpu_model, labels)
+            alike.setdefault(key, []).append(row)
         for rows in alike.values():
             self._set_facts(np.array(rows, INT), self.nodes[rows[0]])
         for name in gone:
@@ -200,7 +232,7 @@ class Books:
     def _renumber(self, changes: list[Node]) -> Ints:
         """Lay the columns anew for another set of rows; return where the old ones are now."""
         # A row that still carries use or a hold must stay, even if its node is gone.
-        held = {row for entries in self.holds.values() for _, row, _ in entries}
+        held = {entry[1] for entries in self.holds.values() for entry in entries}
         merged = {
             node.name: node
             for row, node in enumerate(self.nodes)
@@ -231,7 +263,7 @@ class Books:
         moved = np.full(len(old_row), -1, INT)
         moved[source] = target
         self.holds = {
-            owner: [(demand, int(moved[row]), devices) for demand, row, devices in entries]
+            owner: [(entry[0], int(moved[entry[1]]), *entry[2:]) for entry in entries]
             for owner, entries in self.holds.items()
         }
         self._bind_views()
@@ -254,11 +286,61 @@ class Books:
         if sample.gpu_model not in self.flavors:
             self.flavors.append(sample.gpu_model)
         self.flavor[rows] = self.flavors.index(sample.gpu_model)
+        self.kind[rows] = self._kind(sample)
         unused = rows[self.used[-1][rows] == 0]
-        self.charged_flavor[unused] = self.flavor[unused]
+        self.charged_kind[unused] = self.kind[unused]
         self._set_devices(rows, sample)
         self.present[rows] = True
         self.touched.extend(rows.tolist())
+
+    def _kind(self, node: Node) -> int:
+        """Return the kind of a node: the named flavors that it has, or else its GPU model."""
+        has = set(node.labels)
+        names = tuple(
+            flavor.name
+            for flavor in self.named_flavors
+            if (has.issuperset(flavor.labels) if flavor.labels else _is_plain(node, flavor))
+        )
+        names = names or (node.gpu_model,)
+        if names not in self.kinds:
+            self.kinds.append(names)
+        return self.kinds.index(names)
+
+    def name_flavors(self, flavors: tuple[Flavor, ...]) -> None:
+        """Let these flavors have names; what is charged already stays charged as it is."""
+        self.named_flavors = flavors
+        for row, node in enumerate(self.nodes):
+            self.kind[row] = self._kind(node)
+        unused = self.used[-1] == 0
+        self.charged_kind[unused] = self.kind[unused]
+        self._bills.clear()
+        self.epoch += 1
+
+    def has_flavor(self, code: int) -> Bools:
+        """Return the nodes that a code stands for: those of a kind, or those of an assignment."""
+        if code >= 0:
+            same: Bools = self.kind == code
+            return same
+        names = {flavor for _, flavor in self.assignments[FIRST_ASSIGNMENT - code]}
+        fitting = [i for i, kind in enumerate(self.kinds) if names.issubset(kind)]
+        found: Bools = np.isin(self.kind, fitting)
+        return found
+
+    def flavor_name(self, code: int) -> str:
+        """Return a code in words: the flavor, or `resource=flavor` for each resource."""
+        if code >= 0:
+            return self.kinds[code][0]
+        given = self.assignments[FIRST_ASSIGNMENT - code]
+        names = dict.fromkeys(flavor for _, flavor in given)
+        if len(names) == 1:
+            return next(iter(names))
+        return ",".join(f"{resource}={flavor}" for resource, flavor in given)
+
+    def assignment(self, given: Assignment) -> int:
+        """Return the code of an assignment."""
+        if given not in self.assignments:
+            self.assignments.append(given)
+        return FIRST_ASSIGNMENT - self.assignments.index(given)
 
     def _set_devices(self, rows: Ints, sample: Node) -> None:
         self.whole[rows] = 0
@@ -324,6 +406,58 @@ class Books:
             self.queues.append(name)
         return index
 
+    def keep_usage(
+        self,
+        paths: list[tuple[int, ...]],
+        pairs: list[tuple[str, str]],
+        choices: list[dict[str, tuple[str, ...]]],
+    ) -> None:
+        """Keep the use of these pairs, per queue and all queues on the path above it.
+
+        `choices` says, per queue and resource, which flavors it is charged to, in order.
+        """
+        self._paths, self.pairs, self._choices = paths, pairs, choices
+        self._bills.clear()
+        self.usage = np.zeros((len(paths), len(pairs)), INT)
+        self.fixed = np.zeros((len(paths), len(pairs)), INT)
+        self.usage_of, self.fixed_of = views(self.usage), views(self.fixed)
+        for (account, flavor, number), count in self._charges.items():
+            self._use(self.demands[number], count, account, flavor)
+
+    def bill(self, demand: Demand, account: int, flavor: int) -> Bill:
+        """Return what one task is charged: (pair, amount), for the pairs that are kept."""
+        key = (demand.index, account >> 1, flavor)
+        known = self._bills.get(key)
+        if known is None:
+            known = self._bills[key] = self._new_bill(demand, account >> 1, flavor)
+        return known
+
+    def _new_bill(self, demand: Demand, queue: int, flavor: int) -> Bill:
+        price = {named.name: named.price for named in self.named_flavors}
+        found: dict[int, int] = {}
+        for r, amount in (*demand.pairs, (GPU_ROW, demand.weight - 1)):
+            resource = self.order.names[r]
+            name = self._charged_as(queue, resource, flavor)
+            for column, (of, what) in enumerate(self.pairs):
+                if what != resource or not amount:
+                    continue
+                if of == ANY_FLAVOR_NAME:
+                    worth = price.get(name or "", 1.0) if r == GPU_ROW else 1.0
+                    found[column] = round(amount * worth)
+                elif of == name:
+                    found[column] = amount
+        return tuple(found.items())
+
+    def _charged_as(self, queue: int, resource: str, flavor: int) -> str | None:
+        """Return the flavor that a resource is charged to; None: it is not known."""
+        if flavor == BY_NODE:
+            return None
+        if flavor <= FIRST_ASSIGNMENT:
+            return dict(self.assignments[FIRST_ASSIGNMENT - flavor]).get(resource)
+        kind = self.kinds[flavor]
+        choices = self._choices[queue].get(resource, ()) if queue < len(self._choices) else ()
+        return next((name for name in choices if name in kind), kind[0])
+
     def counter(self, key: str, match: Callable[[Shape], bool]) -> Counts:
         """Return how many tasks on each node have a shape that matches; kept up from now on."""
         index = self._counters.get(key)
@@ -340,45 +474,79 @@ class Books:
 
     # -- changes ----------------------------------------------------------------------------
 
-    def take(self, demand: Demand, rows: Sequence[int], devices: Sequence[int], queue: int) -> None:
-        """Book tasks: task i on `rows[i]` with `devices[i]`, charged to the queue."""
-        self._do(self._take, 1, demand, rows, devices, queue)
+    # wide: what a task is, where it is and who pays
+    def take(
+        self,
+        demand: Demand,
+        rows: Sequence[int],
+        devices: Sequence[int],
+        account: int,
+        flavor: int = BY_NODE,
+    ) -> None:
+        """Book tasks: task i on `rows[i]` with `devices[i]`, charged to the account."""
+        self._do(self._take, 1, demand, rows, devices, account, flavor)
 
-    def give(self, demand: Demand, rows: Sequence[int], devices: Sequence[int], queue: int) -> None:
+    # wide: what a task is, where it is and who pays
+    def give(
+        self,
+        demand: Demand,
+        rows: Sequence[int],
+        devices: Sequence[int],
+        account: int,
+        flavor: int = BY_NODE,
+    ) -> None:
         """Take back what `take` booked."""
-        self._do(self._take, -1, demand, rows, devices, queue)
+        self._do(self._take, -1, demand, rows, devices, account, flavor)
 
-    def begin_release(self, demand: Demand, rows: Sequence[int]) -> None:
-        """Move what tasks use to releasing; `end_release` must come before `give`."""
-        self._do(self._release, 1, demand, rows)
+    def begin_release(
+        self, demand: Demand, rows: Sequence[int], account: int = 0, flavor: int = BY_NODE
+    ) -> None:
+        """Move what tasks use to releasing, for which nobody is charged.
 
-    def end_release(self, demand: Demand, rows: Sequence[int]) -> None:
+        `end_release` must come before `give`.
+        """
+        self._do(self._release, 1, demand, rows, account, flavor)
+
+    def end_release(
+        self, demand: Demand, rows: Sequence[int], account: int = 0, flavor: int = BY_NODE
+    ) -> None:
         """Move what `begin_release` moved back to used."""
-        self._do(self._release, -1, demand, rows)
+        self._do(self._release, -1, demand, rows, account, flavor)
 
-    def hold(self, owner: str, demand: Demand, row: int, devices: int) -> None:
-        """Keep free or releasing room for one task of the workload `owner`."""
-        self._do(self._hold, 1, owner, demand, row, devices)
+    # wide: what a task is, where it will be and who pays
+    def hold(
+        self,
+        owner: str,
+        demand: Demand,
+        row: int,
+        devices: int,
+        account: int = 0,
+        flavor: int = BY_NODE,
+    ) -> None:
+        """Keep free or releasing room for one task of the workload `owner`, which is charged."""
+        flavor = self.kind_of[row] if flavor == BY_NODE else flavor
+        self._do(self._hold, 1, owner, demand, row, devices, account, flavor)
 
     def unhold(self, owner: str) -> None:
         """Open all that is held for `owner`."""
-        for demand, row, devices in reversed(self.holds.get(owner, ())):
-            self._do(self._hold, -1, owner, demand, row, devices)
+        for entry in reversed(self.holds.get(owner, ())):
+            self._do(self._hold, -1, owner, *entry)
 
-    def charge(self, demand: Demand, count: int, queue: int, flavor: int) -> None:
-        """Charge (or, negative, refund) a queue for tasks whose place is not known."""
-        self._do(self._charge, 1, demand, count, queue, flavor)
+    def charge(self, demand: Demand, count: int, account: int, flavor: int) -> None:
+        """Charge (or, negative, refund) an account for tasks whose place is not known."""
+        self._do(self._charge, 1, demand, count, account, flavor)
 
     def charged(self, queue: str) -> dict[tuple[str, str], int]:
         """Return what a queue is charged, by (flavor, resource); devices in thousandths."""
         index = self.queue(queue)
         total: dict[tuple[str, str], int] = {}
-        for (charged, flavor, number), count in sorted(self._charges.items()):
-            if charged != index or not count:
+        for (account, flavor, number), count in sorted(self._charges.items()):
+            if account >> 1 != index or not count:
                 continue
             demand = self.demands[number]
             for r, amount in (*demand.pairs, (GPU_ROW, demand.weight - 1)):
-                key = (self.flavors[flavor] if flavor >= 0 else "", self.order.names[r])
+                resource = self.order.names[r]
+                key = (self._charged_as(index, resource, flavor) or "", resource)
                 total[key] = total.get(key, 0) + amount * count
         return {key: amount for key, amount in total.items() if amount}
 
@@ -412,31 +580,39 @@ class Books:
         demand: Demand,
         rows: Sequence[int],
         devices: Sequence[int],
-        queue: int,
+        account: int,
+        flavor: int,
     ) -> None:
         if len(rows) == 1:
             row = rows[0]
             if not self.used_of[-1][row]:
-                self.charged_flavor_of[row] = self.flavor_of[row]
+                self.charged_kind_of[row] = self.kind_of[row]
             self._take_one(sign, demand, row, devices[0])
-            self._charge(sign, demand, 1, queue, self.charged_flavor_of[row])
+            charged = self.charged_kind_of[row] if flavor == BY_NODE else flavor
+            self._charge(sign, demand, 1, account, charged)
             return
         many = np.asarray(rows, INT)
         unused = many[self.used[-1][many] == 0]
-        self.charged_flavor[unused] = self.flavor[unused]
+        self.charged_kind[unused] = self.kind[unused]
         if len(rows) >= VECTOR_FROM and demand.kind <= DeviceKind.WHOLE and not self.holds:
             self._take_many(sign, demand, many, np.asarray(devices, INT))
         else:
             for row, mask in zip(rows, devices, strict=True):
                 self._take_one(sign, demand, row, mask)
-        if not len(rows):
+        if len(rows):
+            self._charge_rows(sign, demand, many, account, flavor)
+
+    # wide: what tasks are, where they are and who pays
+    def _charge_rows(
+        self, sign: int, demand: Demand, rows: Ints, account: int, flavor: int
+    ) -> None:
+        if flavor != BY_NODE or len(self.kinds) == 1:
+            charged = self.charged_kind_of[int(rows[0])] if flavor == BY_NODE else flavor
+            self._charge(sign, demand, len(rows), account, charged)
             return
-        if len(self.flavors) == 1:
-            self._charge(sign, demand, len(rows), queue, self.charged_flavor_of[rows[0]])
-            return
-        flavors, counts = np.unique(self.charged_flavor[many], return_counts=True)
-        for flavor, count in zip(flavors.tolist(), counts.tolist(), strict=True):
-            self._charge(sign, demand, count, queue, flavor)
+        kinds, counts = np.unique(self.charged_kind[rows], return_counts=True)
+        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            self._charge(sign, demand, count, account, kind)
 
     def _take_one(self, sign: int, demand: Demand, row: int, devices: int) -> None:
         self._put(-sign, demand, row, devices)
@@ -514,26 +690,61 @@ class Books:
             return WHOLE + 1
         return -(-shape.gpu_memory * WHOLE // memory)
 
-    def _release(self, sign: int, demand: Demand, rows: Sequence[int]) -> None:
+    # wide: what tasks are, where they are and who pays
+    def _release(
+        self, sign: int, demand: Demand, rows: Sequence[int], account: int, flavor: int
+    ) -> None:
         for row in rows:
             for r, amount in demand.pairs:
                 self.releasing[r, row] += sign * amount
+        if len(rows):
+            self._charge_rows(-sign, demand, np.asarray(rows, INT), account, flavor)
 
-    def _hold(self, sign: int, owner: str, demand: Demand, row: int, devices: int) -> None:
+    # wide: what a task is, where it will be and who pays
+    def _hold(
+        self,
+        sign: int,
+        owner: str,
+        demand: Demand,
+        row: int,
+        devices: int,
+        account: int,
+        flavor: int,
+    ) -> None:
         self._put(-sign, demand, row, devices)
         for r, amount in demand.pairs:
             self.held[r, row] += sign * amount
         entries = self.holds.setdefault(owner, [])
+        entry = (demand, row, devices, account, flavor)
         if sign > 0:
-            entries.append((demand, row, devices))
+            entries.append(entry)
         else:
-            entries.remove((demand, row, devices))
+            entries.remove(entry)
         if not entries:
             del self.holds[owner]
+        self._charge(sign, demand, 1, account, flavor)
 
-    def _charge(self, sign: int, demand: Demand, count: int, queue: int, flavor: int) -> None:
-        key = (queue, flavor, demand.index)
+    # wide: what tasks are and who pays
+    def _charge(self, sign: int, demand: Demand, count: int, account: int, flavor: int) -> None:
+        key = (account, flavor, demand.index)
         self._charges[key] = self._charges.get(key, 0) + sign * count
+        if self.pairs:
+            self._use(demand, sign * count, account, flavor)
+
+    def _use(self, demand: Demand, count: int, account: int, flavor: int) -> None:
+        """Let a queue and all above it use more or less."""
+        queue = account >> 1
+        bill = self.bill(demand, account, flavor)
+        if queue >= len(self._paths):
+            return
+        for above in self._paths[queue]:
+            row = self.usage_of[above]
+            for column, amount in bill:
+                row[column] += count * amount
+            if account & 1:
+                row = self.fixed_of[above]
+                for column, amount in bill:
+                    row[column] += count * amount
 
     # -- copies -----------------------------------------------------------------------------
 
@@ -552,6 +763,16 @@ class Books:
         new._undo = []
         new._bind_views()
         return new
+
+
+def account_of(queue: int, *, fixed: bool) -> int:
+    """Return the account of a queue for work that is preemptible, or (fixed) for what is not."""
+    return queue << 1 | fixed
+
+
+def _is_plain(node: Node, flavor: Flavor) -> bool:
+    """Return whether a node has a flavor that asks for no labels: by its GPU model, if any."""
+    return node.gpu_model in ("", flavor.name)
 
 
 def _moved(column: Counts, source: list[int], target: list[int], count: int) -> Counts:

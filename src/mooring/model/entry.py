@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from mooring.model.books import BY_NODE, account_of
 from mooring.model.demand import Demand
 from mooring.model.workload import PodGroup, TaskState, Workload
 
@@ -19,6 +20,8 @@ class Members:
     states: bytearray
     rows: list[int]
     devices: list[int]
+    flavor: int = BY_NODE
+    """Code of the flavor that its tasks are charged to."""
 
     @classmethod
     def of(cls, group: PodGroup, demand: Demand) -> Members:
@@ -90,6 +93,20 @@ class Entry:
     charged_only: bool = False
     """It runs, but nobody said where."""
     started_at: float | None = None
+    running_since: float | None = None
+    """Since when all of its minimum runs."""
+    evicted_at: float | None = None
+    """When it last had to leave."""
+
+    @property
+    def account(self) -> int:
+        """Return the account that its tasks are charged to."""
+        return account_of(self.queue, fixed=self.is_fixed)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return whether its minimum cannot be made to leave for another's sake."""
+        return not self.workload.preemptible or self.workload.semi_preemptible
 
     @property
     def is_elastic(self) -> bool:
@@ -114,15 +131,7 @@ class Entry:
     def copy(self) -> Entry:
         """Return an entry that changes on its own from here."""
         members = {
-            name: Members(m.group, m.demand, bytearray(m.states), list(m.rows), list(m.devices))
+            name: replace(m, states=bytearray(m.states), rows=m.rows[:], devices=m.devices[:])
             for name, m in self.members.items()
         }
-        return Entry(
-            self.workload,
-            self.sequence,
-            self.queue,
-            members,
-            self.avoid,
-            self.charged_only,
-            self.started_at,
-        )
+        return replace(self, members=members)

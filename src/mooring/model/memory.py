@@ -6,6 +6,15 @@ from dataclasses import dataclass
 
 from mooring.model.resources import Amounts
 
+RunGroup = tuple[str, int, int, float, tuple[tuple[int, float], ...]]
+"""Run times of one (queue, size): queue, size, how many workloads of all groups had ended when it
+last learnt, mean in seconds, and (bin, weight) of the ends, lowest bin first."""
+
+Steps = tuple[tuple[float, float], ...]
+"""Since when how much, oldest first."""
+Charges = tuple[tuple[str, float], ...]
+"""(resource, amount), ordered by resource."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskType:
@@ -27,3 +36,17 @@ class Memory:
     """How many tasks the mix has seen in all."""
     mix_at: float = 0.0
     """When the counts were last faded."""
+    run_times: tuple[RunGroup, ...] = ()
+    """Run times by (queue, size); who learnt last comes last."""
+    run_times_all: tuple[RunGroup, ...] = ()
+    """Run times of all together: as they are now, and as they were last read."""
+    latest_starts: tuple[tuple[str, float], ...] = ()
+    """Workloads with a reservation, and when each starts at the latest."""
+    usage_steps: tuple[tuple[str, str, str, Steps], ...] = ()
+    """What each (queue, flavor, resource) used."""
+    capacity_steps: tuple[tuple[str, str, Steps], ...] = ()
+    """What there was of each (flavor, resource)."""
+    consumed: tuple[tuple[str, str, float, int, float], ...] = ()
+    """Sampled usage: queue, resource, amount, the number of its sample, usage since then."""
+    penalties: tuple[tuple[str, str, Charges], ...] = ()
+    """Sampled usage: queue, workload, and what it was charged beforehand."""

@@ -14,6 +14,8 @@ class Bind:
 
     workload: str
     placement: Placement
+    flavor: str = ""
+    """What it is charged to, where a queue chooses among flavors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Evict:
     group: str
     tasks: tuple[int, ...]
     cause: str
-    """`lost-node`, `lost-task`, `stale-gang` or `resized`: what made it necessary."""
+    """What made it necessary. For another's sake: `preempt`, `quota`, `fair-share`, `leximin`,
+    `overtaker`, `quantum`, `headroom`, `move`. For nobody's: `lost-node`, `lost-task`,
+    `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `defragment`."""
     beneficiary: str = ""
 
 
@@ -102,7 +106,83 @@ class Unknown:
     name: str
 
 
-Reason = NoRoom | Impossible | Excluded | NotTogether | CutShort | Behind | Unknown
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """A queue may not be charged so much more."""
+
+    queue: str
+    flavor: str
+    """Empty: all flavors together."""
+    resource: str
+    wanted: int
+    left: int
+    """What it may still be charged; devices in thousandths."""
+    ever: bool = True
+    """Whether it could be charged that much if nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """It, or a queue that it is in, does not start anything now."""
+
+    queue: str
+    """Empty: the workload itself is not active."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAllowed:
+    """The queue is not for this namespace or user."""
+
+    queue: str
+    what: str
+    """`namespace` or `user`."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """In a strict order nobody starts before this workload on what it needs."""
+
+    workload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Its room is found: it starts when these workloads have left."""
+
+    workloads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Those who could make room for it may not be asked to leave before then."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """It failed so often that it is not started again."""
+
+    restarts: int
+
+
+Reason = (
+    NoRoom
+    | Impossible
+    | Excluded
+    | NotTogether
+    | CutShort
+    | Behind
+    | Unknown
+    | OverQuota
+    | Stopped
+    | NotAllowed
+    | Blocked
+    | Leaving
+    | Protected
+    | Exhausted
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,18 +107,6 @@ class Headroom:
 class Policy:
     """What a user may choose."""
 
-    profile: str = "default"
-    """`default`, `kai` or `kueue`: who is next, who may be charged, who must make room."""
-    flavors: tuple[Flavor, ...] = ()
-    priority_classes: tuple[tuple[str, int], ...] = ()
-    fairness: Fairness = Fairness()
-    eviction: Eviction = Eviction()
-    backfill: Backfill = Backfill()
-    failure: Failure = Failure()
-    defragmentation: Defragmentation = Defragmentation()
-    headroom: tuple[Headroom, ...] = ()
-    undeclared: str = "block"
-    """Profile kueue: requests for what a queue has no quota of `block` it, or are `ignore`d."""
     small: str = "potential"
     """Score for a single task below one node."""
     gang: str = "e-binpack"
@@ -137,3 +125,15 @@ class Policy:
     """Whether arrivals change the mix; false: it stays as the memory had it."""
     gang_grace_s: float = 60.0
     """How long a gang may be incomplete after a refused bind before it is undone."""
+    profile: str = "default"
+    """`default`, `kai` or `kueue`: who is next, who may be charged, who must make room."""
+    flavors: tuple[Flavor, ...] = ()
+    priority_classes: tuple[tuple[str, int], ...] = ()
+    fairness: Fairness = Fairness()
+    eviction: Eviction = Eviction()
+    backfill: Backfill = Backfill()
+    failure: Failure = Failure()
+    defragmentation: Defragmentation = Defragmentation()
+    headroom: tuple[Headroom, ...] = ()
+    undeclared: str = "block"
+    """Profile kueue: requests for what a queue has no quota of `block` it, or are `ignore`d."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mooring.model.books import BY_NODE
 from mooring.model.cluster import WHOLE
 from mooring.model.demand import Demand, DeviceKind
 from mooring.model.mig import GEOMETRIES
@@ -32,6 +33,8 @@ class Part:
     slices: tuple[tuple[int, int], ...] = ()
     """(level, size), outermost first."""
     parts: tuple[Part, ...] = ()
+    code: int = BY_NODE
+    """The flavor that it is placed on and charged to."""
 
     def leaves(self) -> Iterator[Part]:
         """Yield the parts that have tasks, in order."""
@@ -47,6 +50,10 @@ class Part:
     def sliced(self, slices: tuple[tuple[int, int], ...]) -> Part:
         """Return the same leaf with other slices."""
         return replace(self, slices=slices)
+
+    def run_of(self, size: int, slices: tuple[tuple[int, int], ...]) -> Part:
+        """Return one run of a sliced leaf, wherever it may be."""
+        return Part(self.name, self.demand, size, slices=slices, code=self.code)
 
     def under(self, around: Part) -> Part:
         """Return the part with what the group around it, which has no other, asks for too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +33,7 @@ class Beside:
 
     def place(self, wanted: Mapping[str, Sequence[int]]) -> Found | None:
         """Book places for tasks, by leaf; None, and nothing booked, if one of them has none."""
-        self.placer.avoid = self.entry.avoid
+        self.placer.aim(self.entry.avoid)
         found: Found = []
         return found if self._place(self.root, ANYWHERE, wanted, found) else None
 
@@ -80,7 +80,7 @@ class Beside:
                 seats = self.placer.place_leaf(
                     part,
                     home,
-                    self.entry.queue,
+                    self.entry.account,
                     service=self.entry.workload.service,
                     present=present,
                 )
@@ -157,7 +157,7 @@ def growth(members: Members, leaf: Part) -> list[int]:
 
 
 def _of(leaf: Part, tasks: Sequence[int], required: int) -> Part:
-    return Part(leaf.name, leaf.demand, len(tasks), required, leaf.preferred)
+    return replace(leaf, count=len(tasks), required=required, slices=())
 
 
 def _way(part: Part, name: str) -> list[Part]:

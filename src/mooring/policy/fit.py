@@ -28,6 +28,9 @@ MOST_ON_A_NODE = 10_000
 """More copies than this on one node are not counted, so that sums stay in 32 bits."""
 SCALAR_UP_TO = 28
 ANY_FLAVOR = -1
+Without = tuple[tuple[str, ...], tuple[int, ...]]
+"""Nodes, by name, and kinds of nodes that are out of the question."""
+NOTHING: Without = ((), ())
 EVERY_ROW = slice(None)
 
 
@@ -267,7 +270,7 @@ class Fits:
     def __init__(self, books: Books) -> None:
         self.books = books
         self._facts = Facts(books)
-        self._fits: dict[tuple[int, int, float, tuple[str, ...]], Fit] = {}
+        self._fits: dict[tuple[int, int, float, Without], Fit] = {}
         self._wishes: dict[int, tuple[float, ...]] = {}
         self._shapes = 0
         self._apart: list[tuple[Demand, TaskTerm]] = []
@@ -286,16 +289,16 @@ class Fits:
         demand: Demand,
         flavor: int = ANY_FLAVOR,
         wish: float = -np.inf,
-        avoid: tuple[str, ...] = (),
+        without: Without = NOTHING,
     ) -> Fit:
         """Return the fit of a demand on nodes of one flavor that are liked at least so much."""
         self.facts()
-        key = demand.index, flavor, wish, avoid
+        key = demand.index, flavor, wish, without
         if self._shapes != len(self.books.demands):
             self._meet_newcomers()
         fit = self._fits.get(key)
         if fit is None:
-            fit = self._fits[key] = self._new_fit(demand, flavor, wish, avoid)
+            fit = self._fits[key] = self._new_fit(demand, flavor, wish, without)
             fit.meet(self._company(demand, flavor))
             fit.is_plain = fit.company is None and len(self.wishes(demand)) == 1
         fit.refresh()
@@ -330,17 +333,18 @@ class Fits:
         for mask in barred:
             eligible &= ~mask
         if flavor != ANY_FLAVOR:
-            eligible &= self.books.flavor == flavor
+            eligible &= self.books.has_flavor(flavor)
         return eligible
 
-    def _new_fit(self, demand: Demand, flavor: int, wish: float, avoid: tuple[str, ...]) -> Fit:
+    def _new_fit(self, demand: Demand, flavor: int, wish: float, without: Without) -> Fit:
         """Return a fit on the eligible nodes that are liked enough and not to be avoided."""
         books = self.books
         allowed = possible = self._eligible(demand, flavor)
         if not self.facts().all_ready:
             possible = self._eligible(demand, flavor, ready=False)
-        if avoid:
-            allowed = allowed.copy()
+        avoid, barred = without
+        if avoid or barred:
+            allowed = allowed & ~np.isin(books.kind, barred)
             allowed[[books.row_of[name] for name in avoid if name in books.row_of]] = False
         liked = None if wish == -np.inf else preference(books, self.facts(), demand.shape)
         if liked is not None:

@@ -15,13 +15,13 @@ from mooring.model.plan import Behind, Reason
 from mooring.policy.ask import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 MOST_LINES = 10_000
 
-Rank = tuple[int, int, float, int]
-"""Growth after minimum, then higher priority, earlier submission, earlier seen."""
+Rank = tuple[int, int, float, float, int]
+"""Growth after minimum; then higher priority, earlier deadline, submission, and coming."""
 Item = tuple[str, str]
 """Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
 
@@ -110,10 +110,18 @@ class Lines:
 
     def next_ready(self) -> tuple[Line, Item] | None:
         """Return the line to try now and its head; it stays in line until it leaves."""
+        found = self.peek()
+        if found is not None:
+            heappop(self._ready)
+        return found
+
+    def peek(self) -> tuple[Line, Item] | None:
+        """Return the line to try next and its head."""
         while self._ready:
-            rank, _, line = heappop(self._ready)
+            rank, _, line = self._ready[0]
             if line.waiting and line.waiting[0][0] == rank and not line.asleep:
                 return line, line.waiting[0][1]
+            heappop(self._ready)
         return None
 
     def sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
@@ -167,9 +175,12 @@ class Lines:
                 line.told = item
         return items
 
-    def items(self) -> list[Item]:
-        """Return all who stand in a line, in order of rank."""
-        return sorted(self._of, key=lambda item: (self._of[item][1], item))
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._of)
+
+    def rank_of(self, item: Item) -> Rank:
+        """Return the rank of an item in a line."""
+        return self._of[item][1]
 
     def copy(self) -> Lines:
         """Return lines that change on their own from here."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mooring.model.books import BY_NODE
 from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
 from mooring.policy.devices import choose_devices, choose_many, emptiest
-from mooring.policy.fit import ANY_FLAVOR, Fit
+from mooring.policy.fit import ANY_FLAVOR, NOTHING, Fit
 from mooring.policy.room import (
     COMPARED,
     Room,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from mooring.model.books import Books
     from mooring.model.columns import Counts, Ints
-    from mooring.model.demand import Demand
     from mooring.policy.fit import Fits
     from mooring.policy.profile import Profile
     from mooring.policy.room import Chosen
@@ -65,18 +65,24 @@ class Placer:
         self.fits = fits
         self.profile = profile
         self.steps = 0
-        self.avoid: tuple[str, ...] = ()
+        self._without = NOTHING
 
-    def fit(self, demand: Demand, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
-        """Return the fit of a demand, less the nodes that are to be avoided."""
-        return self.fits.of(demand, flavor, wish, self.avoid)
+    def aim(self, avoid: tuple[str, ...] = (), barred: tuple[int, ...] = ()) -> None:
+        """Place from now on without these nodes and kinds of nodes."""
+        self._without = (avoid, barred)
+
+    def fit(self, leaf: Part, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
+        """Return the fit of a leaf, less the nodes that are out of the question."""
+        assert leaf.demand is not None
+        flavor = leaf.code if flavor == ANY_FLAVOR else flavor
+        return self.fits.of(leaf.demand, flavor, wish, self._without)
 
     # wide: a leaf is placed with what is known of its workload
     def place_leaf(
         self,
         leaf: Part,
         within: Within,
-        queue: int,
+        account: int,
         *,
         service: bool = False,
         present: Ints | None = None,
@@ -84,24 +90,24 @@ class Placer:
         """Place the tasks of one leaf by the first choice, booked; None if counting says no."""
         demand = leaf.demand
         assert demand is not None
-        fit = self.fit(demand)
+        fit = self.fit(leaf)
         if fit.company is None and fit.room(within.level, within.domain) < leaf.count:
             return None
         if leaf.count == 1 and fit.is_plain and present is None:
             rule = self.profile.rule(self.books, leaf, service=service)
             if rule == "e-binpack":
-                return self._place_one(leaf, fit, within, queue)
+                return self._place_one(leaf, fit, within, account)
         for seats in self.choices(leaf, within, service=service, present=present):
-            self.books.take(demand, seats.rows, seats.devices, queue)
+            self.books.take(demand, seats.rows, seats.devices, account, leaf.code)
             return seats
         return None
 
-    def _place_one(self, leaf: Part, fit: Fit, within: Within, queue: int) -> Seats:
+    def _place_one(self, leaf: Part, fit: Fit, within: Within, account: int) -> Seats:
         """Place a single task by E-Binpack: the short way for what comes most often."""
         row = pick(fit, within)
         partly = bool(fit.partly_of[0][0])
         mask = choose_devices(self.books, fit.demand, row, self.profile.devices)
-        self.books.take(fit.demand, (row,), (mask,), queue)
+        self.books.take(fit.demand, (row,), (mask,), account, leaf.code)
         if not within.level:
             fit.favour(row, partly=partly)
         return Seats(leaf, [row], [mask])
@@ -121,7 +127,7 @@ class Placer:
         rule = self.profile.rule(self.books, leaf, service=service)
         for wish in self.fits.wishes(demand):
             for flavor in self.flavors(leaf, present):
-                fit = self.fit(demand, flavor, wish)
+                fit = self.fit(leaf, flavor, wish)
                 for seats in self._choices(leaf, fit, within, rule, present):
                     yield seats
                     fit.refresh()  # who asks again may have booked and taken back meanwhile
@@ -141,17 +147,17 @@ class Placer:
         """Return the flavors to try: a group keeps to one, the most plentiful first."""
         books, demand = self.books, leaf.demand
         assert demand is not None
-        if len(books.flavors) == 1 or not demand.shape.gpus:
+        if leaf.code != BY_NODE or len(books.kinds) == 1 or not demand.shape.gpus:
             return [ANY_FLAVOR]
         if present is not None:
-            return [int(books.flavor[int(present.argmax())])]
+            return [int(books.kind[int(present.argmax())])]
         if leaf.count == 1:
             return [ANY_FLAVOR]
-        fit = self.fit(demand)
+        fit = self.fit(leaf)
         slots = fit.slots if fit.company is None else fit.anywhere
-        room = np.bincount(books.flavor, weights=slots[-1], minlength=len(books.flavors))
-        found = [f for f in range(len(books.flavors)) if room[f] >= leaf.count]
-        return sorted(found, key=lambda f: (-room[f], books.flavors[f]))
+        room = np.bincount(books.kind, weights=slots[-1], minlength=len(books.kinds))
+        found = [f for f in range(len(books.kinds)) if room[f] >= leaf.count]
+        return sorted(found, key=lambda f: (-room[f], books.kinds[f]))
 
     def _single(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
         if fit.room(within.level, within.domain):
@@ -283,7 +289,7 @@ class Placer:
             rows = self.books.tree.rows(within.level, within.domain)
             return all(self._seat_in_sight(fit, rows, seats) for _ in range(run.count))
         (level, size), inner = run.slices[0], run.slices[1:]
-        part = Part(run.name, run.demand, size, slices=inner)
+        part = run.run_of(size, inner)
         for _ in range(run.count // size):
             low, high = self.books.tree.inside(within.level, within.domain, level)
             used = self.books.used_of[level]

@@ -15,7 +15,6 @@ import numpy as np
 
 from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
-from mooring.policy.ask import Part
 from mooring.policy.devices import device_choices
 from mooring.policy.fit import ANY_FLAVOR
 from mooring.policy.place import ANYWHERE, Placer, Seats, Within
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mooring.model.demand import Demand
-    from mooring.policy.ask import Ask
+    from mooring.policy.ask import Ask, Part
 
 DEEPEST = 100
 """Groups of more tasks than this are not searched task by task."""
@@ -37,31 +36,34 @@ class CutShortError(Exception):
     """The search reached its bound."""
 
 
-def place(placer: Placer, ask: Ask, queue: int) -> list[Seats] | None:
+def place(placer: Placer, ask: Ask, account: int) -> list[Seats] | None:
     """Place the minimum of a workload, booked; None, and nothing booked, if it cannot be."""
     placer.steps = 0
-    placer.avoid = ask.avoid
     root = ask.root
     if root.demand is not None:
-        seats = placer.place_leaf(root, ANYWHERE, queue, service=ask.service)
+        seats = placer.place_leaf(root, ANYWHERE, account, service=ask.service)
         if seats is not None:
             return [seats]
-        if root.count == 1 or placer.fit(root.demand).company is None:
+        if root.count == 1 or placer.fit(root).company is None:
             return None  # counting is exact: the tasks have no terms about each other
-    elif _too_much(placer, ask) or not _each_alone(placer, ask, queue):
+    elif _too_much(placer, ask) or not _each_alone(placer, ask, account):
         return None
-    return _Search(placer, queue, ask.service).run(root)
+    return _Search(placer, account, ask.service).run(root)
 
 
 def _too_much(placer: Placer, ask: Ask) -> bool:
     """Return whether counting tells that all leaves together ask for more than there is."""
     books = placer.books
     wanted: Counter[Demand] = Counter()
+    alike: Counter[tuple[Demand, int]] = Counter()
     for leaf in ask.leaves:
         assert leaf.demand is not None
         wanted[leaf.demand] += leaf.count
-    for demand, count in wanted.items():
-        fit = placer.fit(demand)
+        alike[leaf.demand, leaf.code] += leaf.count
+    for leaf in ask.leaves:
+        assert leaf.demand is not None
+        count = alike[leaf.demand, leaf.code]
+        fit = placer.fit(leaf)
         slots = fit.slots if fit.company is None else fit.anywhere
         if slots[0][0] < count:
             return True
@@ -77,14 +79,14 @@ def _too_much(placer: Placer, ask: Ask) -> bool:
     )
 
 
-def _each_alone(placer: Placer, ask: Ask, queue: int) -> bool:
+def _each_alone(placer: Placer, ask: Ask, account: int) -> bool:
     """Return whether every leaf with terms that no other leaf could meet has a place on its own."""
     for leaf in ask.leaves:
         assert leaf.demand is not None
-        if placer.fit(leaf.demand).company is None or _could_be_helped(leaf, ask):
+        if placer.fit(leaf).company is None or _could_be_helped(leaf, ask):
             continue
         mark = placer.books.checkpoint()
-        found = _Search(placer, queue, ask.service).run(leaf)
+        found = _Search(placer, account, ask.service).run(leaf)
         placer.books.rollback(mark)
         if found is None:
             return False
@@ -103,10 +105,10 @@ def _could_be_helped(leaf: Part, ask: Ask) -> bool:
 class _Search:
     """Several groups, or tasks with terms: depth first, with backtracking, counted steps."""
 
-    def __init__(self, placer: Placer, queue: int, service: bool) -> None:
+    def __init__(self, placer: Placer, account: int, service: bool) -> None:
         self.placer = placer
         self.books = placer.books
-        self.queue = queue
+        self.account = account
         self.service = service
         self.seats: list[Seats] = []
         self.failed: set[tuple[object, ...]] = set()
@@ -116,9 +118,9 @@ class _Search:
 
     def run(self, root: Part) -> list[Seats] | None:
         mark = self.books.checkpoint()
-        demands = [leaf.demand for leaf in root.leaves() if leaf.demand]
-        self.numbers = sorted({demand.index for demand in demands})
-        self.has_terms = any(self.placer.fit(demand).company for demand in demands)
+        leaves = [leaf for leaf in root.leaves() if leaf.demand]
+        self.numbers = sorted({leaf.demand.index for leaf in leaves if leaf.demand})
+        self.has_terms = any(self.placer.fit(leaf).company for leaf in leaves)
         if self._solve([(root, ANYWHERE)]):
             order = {leaf.name: i for i, leaf in enumerate(root.leaves())}
             return _merge(sorted(self.seats, key=lambda seats: order[seats.part.name]))
@@ -143,8 +145,8 @@ class _Search:
             demand = seats.part.demand
             assert demand is not None
             keeps = len(seats.rows) > 1 and demand.shape.gpus
-            flavor = self.books.flavor_of[seats.rows[0]] if keeps else ANY_FLAVOR
-            company = self.placer.fit(demand, flavor).company
+            flavor = self.books.kind_of[seats.rows[0]] if keeps else ANY_FLAVOR
+            company = self.placer.fit(seats.part, flavor).company
             if company is not None and not company.holds(seats.rows):
                 return False
         return True
@@ -188,7 +190,7 @@ class _Search:
         slack = np.zeros(high - low, INT)
         for leaf in part.leaves():
             assert leaf.demand is not None
-            fit = self.placer.fit(leaf.demand)
+            fit = self.placer.fit(leaf)
             if fit.company is None:
                 good &= fit.slots[level][low:high] >= leaf.count
                 slack += fit.slots[level][low:high] - leaf.count
@@ -214,7 +216,7 @@ class _Search:
         demand = seats.part.demand
         assert demand is not None
         mark = self.books.checkpoint()
-        self.books.take(demand, seats.rows, seats.devices, self.queue)
+        self.books.take(demand, seats.rows, seats.devices, self.account, seats.part.code)
         self.seats.append(seats)
         if then():
             return True
@@ -248,7 +250,7 @@ class _Search:
             rows = self.books.tree.rows(within.level, within.domain)
             return self._tasks(leaf, rows, left, flavor, lambda: self._solve(rest))
         (level, size), inner = leaf.slices[0], leaf.slices[1:]
-        run = Part(leaf.name, leaf.demand, size, slices=inner)
+        run = leaf.run_of(size, inner)
         low, high = self.books.tree.inside(within.level, within.domain, level)
         for domain in range(low, high):
             here = Within(level, domain)
@@ -263,7 +265,7 @@ class _Search:
             rows = self.books.tree.rows(within.level, within.domain)
             return self._tasks(run, rows, run.count, flavor, then)
         (level, size), inner = run.slices[0], run.slices[1:]
-        part = Part(run.name, run.demand, size, slices=inner)
+        part = run.run_of(size, inner)
 
         def inner_runs(left: int) -> bool:
             if not left:
@@ -285,7 +287,7 @@ class _Search:
             return then()
         demand = leaf.demand
         assert demand is not None
-        fit = self.placer.fit(demand, flavor)
+        fit = self.placer.fit(leaf, flavor)
         slots = fit.slots[-1]
         if fit.company is not None:  # company may still come: that is looked at in the end
             slots = fit.anywhere[-1] * fit.company.undisturbed()

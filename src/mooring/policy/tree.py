@@ -88,7 +88,8 @@ class QueueTree:
     def common(self, one: int, other: int) -> tuple[int, int]:
         """Return the children of the first common ancestor on the side of each.
 
-        Without a common ancestor they are the roots; of one and the same queue, that queue twice.
+        Without a common ancestor they are the roots. A queue that is itself above the other, or
+        the other, has no side below: it stands for itself.
         """
         up, across = self.path[one], self.path[other]
         at = 1
@@ -102,4 +103,4 @@ class QueueTree:
 
 
 def _bound(amount: int | None) -> int:
-    return NO_BOUND if amount is None else amount
+    return NO_BOUND if amount is None else min(amount, NO_BOUND)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mooring.model.books import BY_NODE
 from mooring.model.demand import DeviceKind
 from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether
 from mooring.model.resources import GPU
@@ -25,7 +26,6 @@ def why(placer: Placer, ask: Ask, within: Within = ANYWHERE) -> tuple[Reason, ..
     """Return the reasons of an ask that cannot be placed inside a domain."""
     if ask.problems:
         return ask.problems
-    placer.avoid = ask.avoid
     reasons: list[Reason] = []
     for leaf in ask.leaves:
         reasons += _leaf(placer, leaf, within)
@@ -59,12 +59,12 @@ def _leaf(placer: Placer, leaf: Part, within: Within) -> list[Reason]:
 def _terms_alone(placer: Placer, leaf: Part, within: Within) -> bool:
     """Return whether there is room, and only terms about other tasks are in the way."""
     assert leaf.demand is not None
-    if placer.fit(leaf.demand).company is None:
+    if placer.fit(leaf).company is None:
         return False
     level = max(leaf.required, within.level)
     low, high = placer.books.tree.inside(within.level, within.domain, level)
     return any(
-        placer.fit(leaf.demand, flavor).anywhere[level][low:high].max(initial=0) >= leaf.count
+        placer.fit(leaf, flavor).anywhere[level][low:high].max(initial=0) >= leaf.count
         for flavor in _flavors(placer, leaf)
     )
 
@@ -72,13 +72,13 @@ def _terms_alone(placer: Placer, leaf: Part, within: Within) -> bool:
 def _best(placer: Placer, leaf: Part, within: Within) -> int:
     """Return the most tasks of a leaf that one domain takes now."""
     assert leaf.demand is not None
-    if placer.fit(leaf.demand).company is not None:
+    if placer.fit(leaf).company is not None:
         return _placed_one_by_one(placer, leaf, within)
     level = max(leaf.required, within.level)
     low, high = placer.books.tree.inside(within.level, within.domain, level)
     best = 0
     for flavor in _flavors(placer, leaf):
-        room = room_for(placer.fit(leaf.demand, flavor), leaf.slices)
+        room = room_for(placer.fit(leaf, flavor), leaf.slices)
         units = int(room.units[level][low:high].max(initial=0))
         best = max(best, units * (leaf.slices[0][1] if leaf.slices else 1))
     return best
@@ -101,7 +101,7 @@ def _most(placer: Placer, leaf: Part) -> tuple[int, int]:
     most = ever = 0
     level, unit = max(leaf.required, 0), leaf.slices[0][1] if leaf.slices else 1
     for flavor in _flavors(placer, leaf):
-        fit = placer.fit(leaf.demand, flavor)
+        fit = placer.fit(leaf, flavor)
         now, some_day = (room_for(fit, leaf.slices, slots) for slots in (fit.most, fit.ever))
         most = max(most, unit * int(now.units[level].max(initial=0)))
         ever = max(ever, unit * int(some_day.units[level].max(initial=0)))
@@ -110,16 +110,17 @@ def _most(placer: Placer, leaf: Part) -> tuple[int, int]:
 
 def _flavors(placer: Placer, leaf: Part) -> list[int]:
     assert leaf.demand is not None
-    if leaf.count == 1 or len(placer.books.flavors) <= 1 or not leaf.demand.shape.gpus:
+    is_free = leaf.code != BY_NODE or leaf.count == 1 or not leaf.demand.shape.gpus
+    if is_free or len(placer.books.kinds) <= 1:
         return [ANY_FLAVOR]
-    return list(range(len(placer.books.flavors)))
+    return list(range(len(placer.books.kinds)))
 
 
 def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
     """Count the nodes that take no task, by the first thing in the way."""
     demand, books = leaf.demand, placer.books
     assert demand is not None
-    fit = placer.fit(demand)
+    fit = placer.fit(leaf)
     left: Bools = books.present & (fit.slots[-1] == 0)
     counts: dict[str, int] = {}
 

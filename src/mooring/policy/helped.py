@@ -28,7 +28,7 @@ class Helped:
     def _has_room(self, ask: Ask, leaf: Part) -> bool:
         """Return whether there is room enough for a leaf, as far as counting can tell."""
         assert leaf.demand is not None
-        fit = self._fits.of(leaf.demand, avoid=ask.avoid)
+        fit = self._fits.of(leaf.demand, without=(ask.avoid, ()))
         if fit.company is not None:
             return int(fit.anywhere[0][0]) >= leaf.count
         return fit.total >= leaf.count
@@ -38,7 +38,7 @@ class Helped:
         assert leaf.demand is not None
         if self._rows is None:
             return True
-        fit = self._fits.of(leaf.demand, avoid=ask.avoid)
+        fit = self._fits.of(leaf.demand, without=(ask.avoid, ()))
         if fit.company is not None:
             return True
         key = (leaf.demand.index, ask.avoid)

@@ -1,0 +1,98 @@
+"""When running work ends by its limit or estimate, and what was promised to who waits.
+
+For a blocked head the engine gives back, on the books and to be rolled back, the tasks of running
+work end by end, in the order of `Ends.after`, and tries to place the head after each. The first
+instant at which it fits is its reservation; `LatestStarts` keeps that it only moves earlier.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import replace
+from itertools import groupby
+from math import inf
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from mooring.model.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Ends:
+    """Running work in the order in which it ends. Work without a limit or estimate is not here."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, float] = {}
+        self._sorted: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, workload: str) -> bool:
+        return workload in self._of
+
+    def put(self, workload: str, end_at: float) -> None:
+        """Note when a workload ends; an end noted before is replaced, an infinite one is none."""
+        self.drop(workload)
+        if end_at < inf:
+            self._of[workload] = end_at
+            insort(self._sorted, (end_at, workload))
+
+    def drop(self, workload: str) -> None:
+        """Forget a workload that has ended or no longer runs."""
+        end_at = self._of.pop(workload, None)
+        if end_at is not None:
+            del self._sorted[bisect_left(self._sorted, (end_at, workload))]
+
+    def after(self, now: float) -> Iterator[tuple[float, tuple[str, ...]]]:
+        """Yield instants and who ends then, in order; who is overdue is expected to end now."""
+        due = ((max(end_at, now), workload) for end_at, workload in self._sorted)
+        for end_at, pairs in groupby(due, itemgetter(0)):
+            yield end_at, tuple(workload for _, workload in pairs)
+
+    def copy(self) -> Ends:
+        """Return ends that change on their own from here."""
+        new = Ends()
+        new._of, new._sorted = dict(self._of), list(self._sorted)
+        return new
+
+
+class LatestStarts:
+    """When each workload with a reservation starts at the latest. That only moves earlier."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def promise(self, workload: str, start_at: float) -> float:
+        """Promise a start, unless an earlier one was promised; return what holds."""
+        latest = min(start_at, self._of.get(workload, inf))
+        if latest < inf:
+            self._of[workload] = latest
+        return latest
+
+    def of(self, workload: str) -> float:
+        """Return when a workload starts at the latest; infinite: nothing was promised."""
+        return self._of.get(workload, inf)
+
+    def drop(self, workload: str) -> None:
+        """Forget a promise: it was kept, taken back, or broken by the world."""
+        self._of.pop(workload, None)
+
+    def dump(self, memory: Memory = Memory()) -> Memory:
+        """Return a memory with the promises as they are now."""
+        return replace(memory, latest_starts=tuple(self._of.items()))
+
+    def load(self, memory: Memory) -> None:
+        """Take the promises from a memory."""
+        self._of = dict(memory.latest_starts)
+
+    def copy(self) -> LatestStarts:
+        """Return promises that change on their own from here."""
+        new = LatestStarts()
+        new._of = dict(self._of)
+        return new

@@ -1,0 +1,347 @@
+"""The court of profile `default`: lines for each queue, served by standing.
+
+Inside a queue the line is in order of rank; between queues the one whose next workload would stand
+first is served. What cannot start sleeps until something changes that could matter.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import (
+    Blocked,
+    CutShort,
+    Excluded,
+    Impossible,
+    Leaving,
+    NoRoom,
+    OverQuota,
+)
+from mooring.policy.ask import compile_ask, leaf_ask
+from mooring.policy.beside import growth
+from mooring.policy.helped import Helped
+from mooring.policy.lines import Lines
+from mooring.policy.offers import gate, offers
+from mooring.policy.place import ANYWHERE
+from mooring.policy.search import CutShortError, place
+from mooring.policy.why import why
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.ask import Ask
+    from mooring.policy.desk import Desk
+    from mooring.policy.lines import Item, Line, Rank
+    from mooring.policy.offers import Offer
+    from mooring.policy.place import Seats
+
+LATER = float("inf")
+_COUNTED = (NoRoom, Impossible, Excluded)
+"""Reasons that can be counted anew."""
+
+
+class DefaultCourt:
+    """Who is next, by our own rules."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._lines: dict[int, Lines] = {}
+        self._queue_of: dict[str, int] = {}
+        """The queue in whose lines a workload stands."""
+        self._told: dict[str, None] = {}
+        self._seen = 0
+        self._epoch = 0
+
+    # -- who waits --------------------------------------------------------------------------
+
+    def wait(self, entry: Entry) -> None:
+        """Put a workload in line for what it misses: its minimum, or more for its groups."""
+        lines = self._lines_of(entry)
+        if entry.has_begun:
+            self._wait_to_grow(entry, lines)
+        elif (entry.workload.name, "") not in lines:
+            line = self._line_of(entry, lines)
+            lines.join(line, self.rank(entry, grows=False), (entry.workload.name, ""))
+
+    def _lines_of(self, entry: Entry) -> Lines:
+        queue = self._queue_of.setdefault(entry.workload.name, entry.queue)
+        lines = self._lines.get(queue)
+        if lines is None:
+            lines = self._lines[queue] = Lines()
+        return lines
+
+    def rank(self, entry: Entry, *, grows: bool) -> Rank:
+        """Return the place of a workload in its queue."""
+        workload = entry.workload
+        deadline = LATER if workload.deadline_at is None else workload.deadline_at
+        priority = -self.desk.priority(entry)
+        return int(grows), priority, deadline, workload.submitted_at, entry.sequence
+
+    def _line_of(self, entry: Entry, lines: Lines) -> Line:
+        """Return the line of a workload's ask."""
+        workload = entry.workload
+        key = (workload.groups, workload.topology, workload.service, entry.avoid, entry.is_fixed)
+        line = lines.line(key)
+        if line is None:
+            line = lines.open(key, compile_ask(self.desk.books, workload, entry.avoid))
+        return line
+
+    def _wait_to_grow(self, entry: Entry, lines: Lines) -> None:
+        """Put every group of a running workload that may have more tasks in a line of its own."""
+        if all(members.spare <= 0 for members in entry.members.values()):
+            return
+        for leaf in compile_ask(self.desk.books, entry.workload).root.leaves():
+            item = (entry.workload.name, leaf.name)
+            tasks = growth(entry.members[leaf.name], leaf)
+            if item in lines and lines.ask_of(item).root.count != len(tasks):
+                lines.leave(item)
+                lines.close(item)
+            if tasks and item not in lines:
+                ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
+                line = lines.open(item, ask)
+                lines.join(line, self.rank(entry, grows=True), item)
+
+    def leave(self, entry: Entry) -> bool:
+        """Take a workload out of all lines; return whether it was in one."""
+        name, found = entry.workload.name, False
+        lines = self._lines.get(self._queue_of.pop(name, -1))
+        if lines is None:
+            return False
+        for group in ("", *entry.members):
+            if (name, group) in lines:
+                lines.leave((name, group))
+                found = True
+            if group:
+                lines.close((name, group))
+        return found
+
+    def refresh(self) -> None:
+        """Wake everybody."""
+        for lines in self._lines.values():
+            lines.wake(list(lines.sleeping.values()))
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether a line should be tried or someone should be told something."""
+        self._wake_lines()
+        return any(lines.any_ready or lines.told for lines in self._lines.values())
+
+    def _wake_lines(self) -> None:
+        """Wake the sleeping lines that a change since the last cycle could help."""
+        books = self.desk.books
+        if self._epoch != books.epoch:
+            self._epoch = books.epoch
+            self.refresh()
+        elif self._seen != books.log_end:
+            lost = self._seen < books.trimmed
+            fresh = None if lost else sorted(set(books.touched[self._seen - books.trimmed :]))
+            helped = Helped(self.desk.fits, fresh)
+            for lines in self._lines.values():
+                asleep = [line for line in lines.sleeping.values() if self._is_helped(line, helped)]
+                lines.wake(asleep)
+        self._seen = books.log_end
+
+    def _is_helped(self, line: Line, helped: Helped) -> bool:
+        """Return whether a change could let a line go on."""
+        if any(isinstance(reason, OverQuota | Blocked) for reason in line.reasons):
+            return True
+        return helped(line.ask)
+
+    def serve(self) -> float | None:
+        """Try the heads of all lines that are ready, in order of standing, until none is left."""
+        desk = self.desk
+        started = -1
+        while started != len(desk.decisions):
+            started = len(desk.decisions)
+            self._serve_ready()
+            asleep = [(ls, line) for ls in self._lines.values() for line in ls.sleeping.values()]
+            drawn = [(lines, line) for lines, line in asleep if line.ask.is_drawn]
+            if not drawn:
+                break
+            if started != len(desk.decisions):
+                for lines, line in drawn:
+                    lines.wake([line])
+        self._seen = desk.books.log_end
+        return None
+
+    def _serve_ready(self) -> None:
+        """Serve the queue whose next workload would stand first, again and again.
+
+        What starts can only make the standing of the next ones worse, so that a key which is
+        still right when its turn comes is the least.
+        """
+        ready = [queue for queue, lines in self._lines.items() if lines.peek() is not None]
+        if len(ready) == 1:
+            while self._lines[ready[0]].peek() is not None:
+                self._try(ready[0])
+            return
+        heap = [(self._standing(queue), queue) for queue in ready]
+        heapify(heap)
+        while heap:
+            key, queue = heappop(heap)
+            now = self._standing(queue)
+            if now is None:
+                continue
+            if now != key and heap and (now, queue) > heap[0]:
+                heappush(heap, (now, queue))
+                continue
+            self._try(queue)
+            after = self._standing(queue)
+            if after is not None:
+                heappush(heap, (after, queue))
+
+    def _standing(self, queue: int) -> tuple[object, ...] | None:
+        """Return where the next workload of a queue would stand; None: nobody waits there."""
+        found = self._lines[queue].peek()
+        if found is None:
+            return None
+        _line, item = found
+        return self._lines[queue].rank_of(item)
+
+    def _try(self, queue: int) -> None:
+        """Let the head of a queue start or grow, or let its line sleep."""
+        lines = self._lines[queue]
+        found = lines.next_ready()
+        assert found is not None
+        line, (name, group) = found
+        entry = self.desk.entries[name]
+        if group:
+            self._try_growth(entry, lines, line, group)
+            return
+        reasons: list[Reason] = list(gate(self.desk, entry))
+        if not reasons and not line.ask.problems:
+            barred, blockers = self._blocked(queue, line)
+            for offer in offers(self.desk, entry, line.ask, barred, reasons):
+                seats = self._place(entry, offer, reasons)
+                if seats is not None:
+                    self._start(entry, lines, seats)
+                    return
+            reasons += [] if reasons else blockers
+        if not reasons:
+            self.desk.placer.aim(line.ask.avoid)
+            reasons += why(self.desk.placer, line.ask)
+        lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+
+    def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
+        """Book places as offered; None: there are none."""
+        desk = self.desk
+        mark = desk.books.checkpoint()
+        desk.placer.aim(offer.ask.avoid, offer.barred)
+        try:
+            return place(desk.placer, offer.ask, entry.account)
+        except CutShortError:
+            desk.books.rollback(mark)
+            reasons.append(CutShort(desk.placer.steps))
+            return None
+
+    def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
+        lines.leave((entry.workload.name, ""))
+        self.desk.start_all(entry, seats)
+        self._wake_blocked(lines)
+        if entry.is_elastic:
+            self._wait_to_grow(entry, lines)
+
+    def _blocked(self, queue: int, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
+        """Return the kinds of nodes that others before it in a strict queue wait for, and whom."""
+        if self.desk.tree.queues[queue].order != "strict":
+            return (), []
+        kinds: dict[int, None] = {}
+        reasons: list[Reason] = []
+        rank = line.waiting[0][0]
+        for other in self._lines[queue].sleeping.values():
+            if other.waiting and other.waiting[0][0] < rank and self._could_start(other):
+                kinds.update(dict.fromkeys(self._kinds_of(other.ask)))
+                reasons.append(Blocked(other.waiting[0][1][0]))
+        return tuple(kinds), reasons[:1]
+
+    def _could_start(self, line: Line) -> bool:
+        """Return whether a sleeping line waits for room or quota, not for ever."""
+        return not line.ask.problems and not any(isinstance(r, Impossible) for r in line.reasons)
+
+    def _kinds_of(self, ask: Ask) -> list[int]:
+        """Return the kinds of nodes that an ask could be on."""
+        books, placer = self.desk.books, self.desk.placer
+        placer.aim(ask.avoid)
+        rows = [placer.fit(leaf).allowed for leaf in ask.leaves]
+        return sorted({int(kind) for allowed in rows for kind in books.kind[allowed]})
+
+    def _wake_blocked(self, lines: Lines) -> None:
+        """Wake those who waited for one before them that has started."""
+        blocked = [
+            line
+            for line in lines.sleeping.values()
+            if any(isinstance(reason, Blocked) for reason in line.reasons)
+        ]
+        lines.wake(blocked)
+
+    def _try_growth(self, entry: Entry, lines: Lines, line: Line, group: str) -> None:
+        """Place one more unit of a group beside the others."""
+        desk = self.desk
+        item = (entry.workload.name, group)
+        beside = desk.beside(entry)
+        leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == group)
+        reasons: list[Reason] = list(gate(desk, entry))
+        possible = offers(desk, entry, line.ask, (), reasons) if not reasons else ()
+        if any(True for _ in possible):
+            found = beside.place({leaf.name: growth(entry.members[leaf.name], leaf)})
+            if found is not None:
+                lines.leave(item)
+                lines.close(item)
+                for tasks, seats in found:
+                    desk.start(entry, tasks, seats)
+                self._wait_to_grow(entry, lines)
+                return
+            reasons += why(desk.placer, line.ask, beside.bound(leaf))
+        lines.sleep(line, tuple(reasons), desk.books.log_end)
+
+    # -- what is known ----------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Return those who wait to start or to grow, in order of rank."""
+        found = [(lines.rank_of(item), item) for lines in self._lines.values() for item in lines]
+        return list(dict.fromkeys(name for _, (name, _) in sorted(found)))
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """Return why a workload waits, or does not grow; empty: it has all it asked for."""
+        hold = self.desk.holds.get(name)
+        if hold is not None:
+            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+        lines = self._lines.get(self._queue_of.get(name, -1))
+        entry = self.desk.entries.get(name)
+        if lines is None or entry is None:
+            return ()
+        items = [(name, group) for group in ("", *entry.members) if (name, group) in lines]
+        return tuple(reason for item in items for reason in self._reasons_of(lines, item))
+
+    def _reasons_of(self, lines: Lines, item: Item) -> tuple[Reason, ...]:
+        line = lines.head_of(item)
+        if line is None:
+            return (lines.before(item),)
+        counted = line.asleep and all(isinstance(r, _COUNTED) for r in line.reasons)
+        now = self.desk.books.log_end
+        if not counted or line.counted_at == now or self._seen != now:
+            return line.reasons
+        entry = self.desk.entries[item[0]]
+        beside = self.desk.beside(entry)
+        leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
+        within = ANYWHERE if leaf is None else beside.bound(leaf)
+        self.desk.placer.aim(entry.avoid)
+        reasons = why(self.desk.placer, line.ask, within)
+        self._seen = self.desk.books.log_end  # what was tried on the way has been taken back
+        return reasons
+
+    def tell(self) -> list[str]:
+        """Return those whose reasons changed since the last call."""
+        told = {name: None for lines in self._lines.values() for name, _ in lines.tell()}
+        return list(told)
+
+    def copy(self, desk: Desk) -> DefaultCourt:
+        """Return the court of a fork."""
+        new = DefaultCourt(desk)
+        new._lines = {queue: lines.copy() for queue, lines in self._lines.items()}
+        new._queue_of = dict(self._queue_of)
+        new._seen, new._epoch = self._seen, self._epoch
+        return new

@@ -1,0 +1,356 @@
+"""The desk: all that a court sees when it decides, and all that it can do.
+
+It knows the books, the workloads and the queues, and turns what a court wants (start this, let
+those leave, keep this room) into bookings and decisions. Who is next is for the court to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.books import BY_NODE
+from mooring.model.entry import NOWHERE, Entry, Members
+from mooring.model.plan import Bind, Evict, Reserve
+from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
+from mooring.model.workload import Placement, TaskState
+from mooring.policy.ask import Ask, compile_ask
+from mooring.policy.beside import Beside
+from mooring.policy.fit import Fits
+from mooring.policy.place import Placer, Seats
+from mooring.policy.quota import Ledger, Shortage
+from mooring.policy.tree import QueueTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mooring.model.books import Books
+    from mooring.model.plan import Decision
+    from mooring.model.queues import Queue, ResourceGroup
+    from mooring.model.settings import Policy
+    from mooring.policy.profile import Profile
+
+TaskKey = tuple[str, str, int]
+"""(workload, group, task)."""
+Request = dict[int, int]
+"""Amounts by pair."""
+AUTOMATIC = (GPU,)
+"""Resources that are shared fairly even where no queue says anything about them."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """Room that is kept for a workload until all who are in it have left."""
+
+    seats: list[tuple[Sequence[int], Seats]]
+    until: float
+    leaving: dict[TaskKey, None] = field(default_factory=dict)
+    """Those who must be gone before it can start."""
+
+
+class Desk:
+    """One cluster as the policy sees it."""
+
+    def __init__(self, books: Books, policy: Policy, profile: Profile) -> None:
+        self.books = books
+        self.policy = policy
+        self.entries: dict[str, Entry] = {}
+        self.now = 0.0
+        self.decisions: list[Decision] = []
+        self.holds: dict[str, Hold] = {}
+        self.version = 0
+        """Changes with everything that could let one workload displace another."""
+        self._counted = (-1, -1)
+        self.queues: tuple[Queue, ...] = ()
+        self.tree = QueueTree((), (), ())
+        self.ledger = Ledger(self.tree)
+        self.attach(profile)
+
+    def attach(self, profile: Profile) -> None:
+        """Place by the rules of a profile."""
+        self.fits = Fits(self.books)
+        self.placer = Placer(self.books, self.fits, profile)
+
+    def copy(self, books: Books, profile: Profile) -> Desk:
+        """Return the desk of a fork, over a copy of the books."""
+        new = object.__new__(Desk)
+        new.__dict__.update(self.__dict__)
+        new.books = books
+        new.attach(profile)
+        new.entries = {name: entry.copy() for name, entry in self.entries.items()}
+        new.holds = {
+            name: Hold([(t, replace(s, rows=s.rows[:])) for t, s in hold.seats], hold.until)
+            for name, hold in self.holds.items()
+        }
+        for name, hold in self.holds.items():
+            new.holds[name].leaving = dict(hold.leaving)
+        return new
+
+    # -- queues -----------------------------------------------------------------------------
+
+    def set_queues(self, queues: tuple[Queue, ...]) -> None:
+        """Let these be the queues."""
+        self.queues = queues
+        for queue in queues:
+            self.books.queue(queue.name)
+        self._counted = (-1, -1)
+        self.mind_pairs()
+
+    def mind_pairs(self) -> None:
+        """Keep the use of all pairs that matter; they change with queues and kinds of nodes."""
+        books = self.books
+        if self._counted == (books.epoch, len(books.queues)):
+            return
+        pairs = self._pairs()
+        same = self._counted[1] == len(books.queues) and self.tree.pairs == pairs
+        self._counted = (books.epoch, len(books.queues))
+        if same:
+            if self.policy.profile == "default":
+                self.ledger = self.ledger.with_capacity(self.totals())
+            return
+        self.tree = QueueTree(books.queues, self.queues, pairs)
+        capacity = self.totals() if self.policy.profile == "default" else None
+        self.ledger = Ledger(self.tree, capacity)
+        self._groups = [self._find_groups(queue) for queue in range(self.tree.count)]
+        choices = [
+            {resource: group.flavors for group in groups for resource in group.resources}
+            for groups in self._groups
+        ]
+        books.keep_usage(self.tree.path, self.tree.pairs, choices)
+        self.version += 1
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        named = [(quota.flavor, quota.resource) for queue in self.queues for quota in queue.quotas]
+        if self.policy.profile == "kai":
+            return list(dict.fromkeys([("", GPU), ("", CPU), ("", MEMORY), *named]))
+        pairs = dict.fromkeys(named)
+        if self.policy.profile == "default" and len(self.queues) > 1:
+            for resource in AUTOMATIC:
+                if not any(what == resource for _, what in pairs):
+                    pairs.update(dict.fromkeys((kind[0], resource) for kind in self.books.kinds))
+        return list(pairs)
+
+    def groups_of(self, queue: int) -> tuple[ResourceGroup, ...]:
+        """Return the resource groups that hold for a queue: its own, or those of a queue above."""
+        return self._groups[queue]
+
+    def _find_groups(self, queue: int) -> tuple[ResourceGroup, ...]:
+        rules = [self.tree.queues[above] for above in self.tree.path[queue]]
+        return next((each.groups for each in rules if each.groups), ())
+
+    def totals(self, *, ready: bool = False) -> list[int]:
+        """Return what the cluster has of every pair; perhaps only of nodes that are ready."""
+        books, rows = self.books, self.books.present
+        if ready:
+            rows = rows & np.array([node.ready for node in books.nodes], np.bool_)
+        price = {flavor.name: flavor.price for flavor in books.named_flavors}
+        found = []
+        for flavor, resource in self.tree.pairs:
+            if resource not in books.order:
+                found.append(0)
+                continue
+            r = books.order.row(resource)
+            each = books.capacity[r] * (1000 if r == GPU_ROW else 1)
+            if flavor:
+                kinds = [i for i, kind in enumerate(books.kinds) if flavor in kind]
+                found.append(int(each[rows & np.isin(books.kind, kinds)].sum()))
+            else:
+                worth = np.array([price.get(kind[0], 1.0) for kind in books.kinds] or [1.0])
+                factor = worth[books.kind] if r == GPU_ROW else 1.0
+                found.append(int((each * factor)[rows].sum()))
+        return found
+
+    def queue_of(self, entry: Entry) -> Queue:
+        """Return the queue of a workload."""
+        return self.tree.queues[entry.queue]
+
+    def priority(self, entry: Entry) -> int:
+        """Return the priority of a workload: that of its class, if it has one."""
+        name = entry.workload.priority_class
+        if name:
+            return dict(self.policy.priority_classes).get(name, entry.workload.priority)
+        return entry.workload.priority
+
+    # -- what is asked and what it would be charged -----------------------------------------
+
+    def ask_of(self, entry: Entry) -> Ask:
+        """Return what a workload asks for to start."""
+        return compile_ask(self.books, entry.workload, entry.avoid)
+
+    def request(self, ask: Ask, account: int, flavor: int = BY_NODE) -> Request:
+        """Return what an ask would be charged on a flavor; leaves with a code have their own."""
+        total: dict[int, int] = {}
+        for leaf in ask.leaves:
+            assert leaf.demand is not None
+            code = flavor if leaf.code == BY_NODE else leaf.code
+            for pair, amount in self.books.bill(leaf.demand, account, code):
+                total[pair] = total.get(pair, 0) + leaf.count * amount
+        return total
+
+    def borrows(self, entry: Entry, request: Request) -> bool:
+        """Return whether a queue would use more than its quota with a request."""
+        return self.ledger.distance(entry.queue, request, self.books.usage_of) > 0
+
+    def fixed_shortage(self, entry: Entry, request: Request) -> Shortage | None:
+        """Return what keeps work that cannot be made to leave from being charged: only quota."""
+        found = self.ledger.over_quota_fixed(entry.queue, request, self.books.fixed_of)
+        if found is None:
+            return None
+        queue, pair = found
+        left = self.tree.quota[queue][pair] - self.books.fixed_of[queue][pair]
+        return Shortage(queue, pair, request[pair], max(0, left), "quota")
+
+    def running(self) -> list[Entry]:
+        """Return all workloads that have a place, in order of coming."""
+        return [entry for entry in self.entries.values() if entry.is_placed]
+
+    def size(self, entry: Entry, tasks: Iterable[tuple[str, int]] | None = None) -> Request:
+        """Return what tasks of a workload are charged now; None: all of them."""
+        total: dict[int, int] = {}
+        for name, members in entry.members.items():
+            some = members.staying() if tasks is None else [t for g, t in tasks if g == name]
+            for task in some:
+                row = members.rows[task]
+                flavor = members.flavor
+                if flavor == BY_NODE and row != NOWHERE:
+                    flavor = self.books.charged_kind_of[row]
+                for pair, amount in self.books.bill(members.demand, entry.account, flavor):
+                    total[pair] = total.get(pair, 0) + amount
+        return total
+
+    def beside(self, entry: Entry) -> Beside:
+        """Return the placing of tasks beside those of a workload."""
+        return Beside(self.placer, entry, compile_ask(self.books, entry.workload).root)
+
+    # -- what can be done -------------------------------------------------------------------
+
+    def start_all(self, entry: Entry, found: Sequence[Seats]) -> None:
+        """Start the minimum of a workload at booked seats."""
+        for seats in found:
+            tasks = entry.members[seats.part.name].pending()[: len(seats.rows)]
+            self.start(entry, tasks, seats)
+
+    def start(self, entry: Entry, tasks: Sequence[int], seats: Seats) -> None:
+        """Assume that booked seats are taken, and say so."""
+        self.books.commit()
+        if entry.started_at is None or not entry.is_placed:
+            entry.started_at = self.now
+        if not seats.rows:
+            return
+        self.version += 1
+        members = entry.members[seats.part.name]
+        members.flavor = seats.part.code
+        note(members, tasks, seats.rows, seats.devices, TaskState.ASSUMED)
+        self.decisions.append(
+            Bind(entry.workload.name, self._placement(tasks, seats), self._flavor_name(members))
+        )
+
+    def _placement(self, tasks: Sequence[int], seats: Seats) -> Placement:
+        names = self.books.tree.names[-1]
+        nodes = tuple([names[row] for row in seats.rows])
+        return Placement(seats.part.name, tuple(tasks), nodes, tuple(seats.devices))
+
+    def _flavor_name(self, members: Members) -> str:
+        """Return what tasks are charged to, where they were assigned a flavor."""
+        if members.flavor == BY_NODE:
+            return ""
+        return self.books.flavor_name(members.flavor)
+
+    # wide: what goes, and why
+    def evict(
+        self,
+        entry: Entry,
+        members: Members,
+        tasks: Sequence[int],
+        cause: str,
+        beneficiary: str = "",
+    ) -> None:
+        """Let tasks leave; they hold their place until the world says that they are gone."""
+        if not tasks:
+            return
+        self.version += 1
+        for task in tasks:
+            self.set_releasing(entry, members, task, releasing=True)
+            members.states[task] = TaskState.RELEASING
+        self.books.commit()
+        name = entry.workload.name
+        self.decisions.append(Evict(name, members.group.name, tuple(tasks), cause, beneficiary))
+
+    def evict_all(self, entry: Entry, cause: str, beneficiary: str = "") -> None:
+        """Let a whole workload leave."""
+        entry.evicted_at = self.now
+        for members in entry.members.values():
+            self.evict(entry, members, members.staying(), cause, beneficiary)
+
+    def set_releasing(self, entry: Entry, members: Members, task: int, *, releasing: bool) -> None:
+        """Book that a task is on its way out, or that it stays after all."""
+        row = members.rows[task]
+        if row == NOWHERE or releasing == (members.states[task] == TaskState.RELEASING):
+            return
+        change = self.books.begin_release if releasing else self.books.end_release
+        change(members.demand, (row,), entry.account, members.flavor)
+
+    def hold(self, entry: Entry, found: Sequence[Seats], leaving: Iterable[TaskKey]) -> None:
+        """Keep room, which must be free or being released, for the minimum of a workload."""
+        name = entry.workload.name
+        seats: list[tuple[Sequence[int], Seats]] = []
+        for each in found:
+            members = entry.members[each.part.name]
+            seats.append((members.pending()[: len(each.rows)], each))
+            for row, mask in zip(each.rows, each.devices, strict=True):
+                code = each.part.code
+                self.books.hold(name, members.demand, row, mask, entry.account, code)
+        self.books.commit()
+        until = self.now + self.policy.eviction.hold_s
+        self.holds[name] = Hold(seats, until, dict.fromkeys(leaving))
+        placements = tuple(self._placement(tasks, each) for tasks, each in seats)
+        self.decisions.append(Reserve(name, placements, until))
+
+    def unhold(self, name: str) -> None:
+        """Open the room that is kept for a workload."""
+        if self.holds.pop(name, None) is not None:
+            self.books.unhold(name)
+            self.books.commit()
+            self.version += 1
+
+    def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
+        """Note that tasks have left their places."""
+        for hold in self.holds.values():
+            for task in tasks:
+                hold.leaving.pop((entry.workload.name, members.group.name, task), None)
+
+    def start_held(self) -> list[Entry]:
+        """Start those whose room is free by now; open the room of those who waited too long."""
+        started = []
+        for name in list(self.holds):
+            hold, entry = self.holds[name], self.entries[name]
+            if hold.leaving:
+                if self.now >= hold.until:
+                    self.unhold(name)
+                continue
+            self.unhold(name)
+            for tasks, seats in hold.seats:
+                demand = entry.members[seats.part.name].demand
+                code = seats.part.code
+                self.books.take(demand, seats.rows, seats.devices, entry.account, code)
+                self.start(entry, tasks, seats)
+            started.append(entry)
+        return started
+
+
+# wide: all that is known of a task that has a place
+def note(
+    members: Members,
+    tasks: Sequence[int],
+    rows: Sequence[int],
+    devices: Sequence[int],
+    state: TaskState,
+) -> None:
+    """Note where tasks are."""
+    for task, row, mask in zip(tasks, rows, devices, strict=True):
+        members.rows[task] = row
+        members.devices[task] = mask
+        members.states[task] = state

@@ -1,0 +1,109 @@
+"""Making room: the parts that every profile's search for victims is made of.
+
+A profile says which sets of victims are worth a look, in which order, and whether they are legal.
+Here a set is proven (the one it is for has a place once they are gone), trimmed, and carried out:
+nothing is evicted before the place of the beneficiary is known, and that place is kept for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mooring.model.entry import NOWHERE
+from mooring.model.workload import TaskState
+from mooring.policy.search import CutShortError, place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mooring.model.entry import Entry
+    from mooring.policy.desk import Desk
+    from mooring.policy.offers import Offer
+    from mooring.policy.place import Seats
+
+Tasks = tuple[tuple[str, int], ...]
+"""(group, task) pairs of one workload."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """What may have to leave as one: a whole workload, or a unit above its minimum."""
+
+    entry: Entry
+    tasks: Tasks
+    cause: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing of the workload would stay."""
+        staying = sum(len(members.staying()) for members in self.entry.members.values())
+        return len(self.tasks) == staying
+
+
+def whole(entry: Entry, cause: str) -> Victim:
+    """Return a workload as one victim."""
+    tasks = tuple((name, t) for name, members in entry.members.items() for t in members.staying())
+    return Victim(entry, tasks, cause)
+
+
+def remove(desk: Desk, victim: Victim) -> None:
+    """Take a victim out of the books; only ever between a checkpoint and a rollback."""
+    entry = victim.entry
+    for name, members in entry.members.items():
+        tasks = [task for group, task in victim.tasks if group == name]
+        tasks = [task for task in tasks if members.rows[task] != NOWHERE]
+        if not tasks:
+            continue
+        rows = [members.rows[task] for task in tasks]
+        devices = [members.devices[task] for task in tasks]
+        leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
+        desk.books.end_release(members.demand, leaving, entry.account, members.flavor)
+        desk.books.give(members.demand, rows, devices, entry.account, members.flavor)
+
+
+def prove(desk: Desk, entry: Entry, offer: Offer, victims: Sequence[Victim]) -> list[Seats] | None:
+    """Return where a workload would start if the victims were gone; nothing stays booked."""
+    mark = desk.books.checkpoint()
+    for victim in victims:
+        remove(desk, victim)
+    seats = attempt(desk, entry, offer)
+    desk.books.rollback(mark)
+    return seats
+
+
+def attempt(desk: Desk, entry: Entry, offer: Offer) -> list[Seats] | None:
+    """Book a place for a workload as offered; None: there is none, or not within the bound."""
+    mark = desk.books.checkpoint()
+    desk.placer.aim(offer.ask.avoid, offer.barred)
+    try:
+        return place(desk.placer, offer.ask, entry.account)
+    except CutShortError:
+        desk.books.rollback(mark)
+        return None
+
+
+def trim(victims: list[Victim], suffices: Callable[[list[Victim]], bool]) -> list[Victim]:
+    """Put back, in this order, every victim without which the rest still suffices."""
+    left = list(victims)
+    for victim in victims:
+        without = [other for other in left if other is not victim]
+        if suffices(without):
+            left = without
+    return left
+
+
+def carry_out(desk: Desk, entry: Entry, seats: Sequence[Seats], victims: Sequence[Victim]) -> None:
+    """Let the victims leave and keep the place of the one that they leave for."""
+    name = entry.workload.name
+    leaving = []
+    for victim in victims:
+        other = victim.entry
+        is_whole = victim.is_whole
+        if is_whole:
+            other.evicted_at = desk.now
+        for group, members in other.members.items():
+            tasks = [task for of, task in victim.tasks if of == group]
+            desk.evict(other, members, tasks, victim.cause, name)
+            leaving += [(other.workload.name, group, task) for task in tasks]
+    desk.hold(entry, seats, leaving)

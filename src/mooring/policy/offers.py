@@ -1,0 +1,143 @@
+"""What a queue offers a workload: whether it may start at all, and on which flavors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from mooring.model.books import BY_NODE
+from mooring.model.plan import NotAllowed, OverQuota, Stopped, Unknown
+from mooring.policy.ask import Ask
+from mooring.policy.desk import Request
+from mooring.policy.tree import NOBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.ask import Part
+    from mooring.policy.desk import Desk
+    from mooring.policy.quota import Shortage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """An ask with flavors, and the kinds of nodes that it may not be on."""
+
+    ask: Ask
+    request: Request
+    barred: tuple[int, ...] = ()
+    borrows: bool = False
+
+
+def gate(desk: Desk, entry: Entry) -> tuple[Reason, ...]:
+    """Return what keeps a workload from starting whatever there is to have."""
+    workload, tree = entry.workload, desk.tree
+    if not workload.active:
+        return (Stopped(""),)
+    if not tree.exists[entry.queue]:
+        return (Unknown("", "queue", workload.queue),)
+    for queue in tree.path[entry.queue]:
+        rules = tree.queues[queue]
+        if rules.stop:
+            return (Stopped(rules.name),)
+        if rules.namespaces is not None and workload.namespace not in rules.namespaces:
+            return (NotAllowed(rules.name, "namespace", workload.namespace),)
+        if rules.users is not None and workload.user not in rules.users:
+            return (NotAllowed(rules.name, "user", workload.user),)
+    return ()
+
+
+# wide: a workload, what it asks, what is out of the question, and why not
+def offers(
+    desk: Desk, entry: Entry, ask: Ask, barred: tuple[int, ...], reasons: list[Reason]
+) -> Iterator[Offer]:
+    """Yield the offers of a workload's queue, best first; why there are none goes to `reasons`."""
+    if not desk.tree.pairs:
+        if len(barred) < len(desk.books.kinds) or not barred:
+            yield Offer(ask, {}, barred)
+        return
+    groups = desk.groups_of(entry.queue)
+    if groups:
+        yield from _assigned(desk, entry, ask, barred, reasons)
+        return
+    kinds = [kind for kind in range(len(desk.books.kinds)) if kind not in barred]
+    closed, found = list(barred), None
+    shortages: list[Shortage] = []
+    for kind in kinds or [BY_NODE]:
+        request = desk.request(ask, entry.account, kind)
+        shortage = shortage_of(desk, entry, request)
+        if shortage is None:
+            found = found or request
+        else:
+            closed.append(kind)
+            shortages.append(shortage)
+    if found is not None and (kinds or not barred):
+        yield Offer(ask, found, tuple(closed), desk.borrows(entry, found))
+    elif shortages:
+        reasons.append(over_quota(desk, entry, shortages[0]))
+
+
+def _assigned(
+    desk: Desk, entry: Entry, ask: Ask, barred: tuple[int, ...], reasons: list[Reason]
+) -> Iterator[Offer]:
+    """Yield an offer for each choice of a flavor for each resource group, in order."""
+    queue = desk.queue_of(entry)
+    found: list[Offer] = []
+    first: Shortage | None = None
+    groups = desk.groups_of(entry.queue)
+    for flavors in product(*(group.flavors for group in groups)):
+        chosen = {
+            resource: flavor
+            for group, flavor in zip(groups, flavors, strict=True)
+            for resource in group.resources
+        }
+        given = assigned(desk, ask, chosen)
+        request = desk.request(given, entry.account)
+        shortage = shortage_of(desk, entry, request)
+        if shortage is not None:
+            first = first or shortage
+            continue
+        found.append(Offer(given, request, barred, desk.borrows(entry, request)))
+    if not found and first is not None:
+        reasons.append(over_quota(desk, entry, first))
+    if queue.fungibility.when_borrowing == "next":
+        found.sort(key=lambda offer: offer.borrows)
+    yield from found
+
+
+def assigned(desk: Desk, ask: Ask, flavors: dict[str, str]) -> Ask:
+    """Return an ask whose leaves are charged to these flavors, by resource."""
+
+    def code(leaf: Part) -> int:
+        assert leaf.demand is not None
+        shape = leaf.demand.shape
+        names = {"pods", *(name for name, _ in shape.amounts), *(("gpu",) if shape.gpus else ())}
+        some = tuple(sorted((r, flavor) for r, flavor in flavors.items() if r in names))
+        return desk.books.assignment(some) if some else BY_NODE
+
+    def over(part: Part) -> Part:
+        if part.demand is not None:
+            return replace(part, code=code(part))
+        return replace(part, parts=tuple(over(child) for child in part.parts))
+
+    leaves = tuple(replace(leaf, code=code(leaf)) for leaf in ask.leaves)
+    return replace(ask, root=over(ask.root), leaves=leaves)
+
+
+def shortage_of(desk: Desk, entry: Entry, request: Request) -> Shortage | None:
+    """Return what stands against charging a workload's queue; fixed work only uses quota."""
+    shortage = desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
+    if shortage is None and entry.is_fixed:
+        return desk.fixed_shortage(entry, request)
+    return shortage
+
+
+def over_quota(desk: Desk, entry: Entry, shortage: Shortage) -> OverQuota:
+    """Return a shortage as a reason."""
+    flavor, resource = desk.tree.pairs[shortage.pair]
+    queue = "" if shortage.queue == NOBODY else desk.tree.names[shortage.queue]
+    ever = desk.ledger.potential(entry.queue, shortage.pair) >= shortage.wanted
+    return OverQuota(queue, flavor, resource, shortage.wanted, shortage.left, ever)
