@@ -47,7 +47,7 @@ def gpu_node_fragmentation_ratio(allocated: Ints, installed: Ints) -> float:
 def _leave_out_holds(books: Books, allocated: Ints) -> None:
     """Take out what is held: it is not open, but nobody has it."""
     held = [hold for entries in books.holds.values() for hold in entries]
-    for demand, row, devices in held:
+    for demand, row, devices, *_ in held:
         if demand.kind is not DeviceKind.MIG:
             usable = [device for device in bits(devices) if books.usable[device, row]]
             allocated[row] -= sum(books.milli(demand, row, device) for device in usable)

@@ -14,7 +14,7 @@ from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
 from mooring.model.codec import encode
 from mooring.model.demand import DeviceKind, device_kind
-from mooring.model.plan import Behind, Bind, Evict, Reserve
+from mooring.model.plan import Behind, Bind, Evict, Notice, Reserve
 from mooring.model.workload import Shape
 from mooring.sim.settle import Settled, decide_once, settle
 
@@ -49,9 +49,36 @@ def _as_data(now: float, result: Settled) -> dict[str, object]:
             {"workload": name, "reasons": [encode(reason) for reason in engine.reasons(name)]}
             for name in engine.waiting()
         ],
+        "running": [_running(engine, name) for name in engine.running()],
         "settled": result.is_settled,
         "cycles": result.cycles,
     }
+
+
+def _running(engine: Engine, name: str) -> dict[str, object]:
+    """Return where a workload runs, in which domains, and what it is charged to."""
+    entry, books = engine.entries()[name], engine.books
+    groups = []
+    for group, members in entry.members.items():
+        tasks = members.staying()
+        rows = [members.rows[task] for task in tasks]
+        flavors = dict.fromkeys(engine.flavor_of(members, row) for row in rows)
+        levels = list(enumerate(books.topology.names))[1:-1]
+        domains = {
+            level: list(dict.fromkeys(books.tree.names[i][books.up[i][row]] for row in rows))
+            for i, level in levels
+        }
+        nodes = list(dict.fromkeys(books.nodes[row].name for row in rows))
+        groups.append(
+            {
+                "group": group,
+                "tasks": len(tasks),
+                "nodes": nodes,
+                "flavors": list(flavors),
+                "domains": domains,
+            }
+        )
+    return {"workload": name, "queue": entry.workload.queue, "groups": groups}
 
 
 def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -> None:
@@ -72,6 +99,8 @@ def _summary(scenario: Scenario, result: Settled, *, until_settled: bool) -> str
     for decision in result.decisions:
         if isinstance(decision, Evict):
             done["evicted"] += len(decision.tasks)
+            continue
+        if isinstance(decision, Notice):
             continue
         for verb, placement in _placements(decision):
             done["bound" if verb == "bind" else "reserved"] += len(placement.tasks)
@@ -135,9 +164,12 @@ class _Start:
 
 def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
     """Yield the rows of all decisions; what one group is given piece by piece is one start."""
-    shown: list[_Start | Evict] = []
+    shown: list[_Start | Evict | Notice] = []
     growing: dict[tuple[str, str], _Start] = {}
     for decision in result.decisions:
+        if isinstance(decision, Notice):
+            shown.append(decision)
+            continue
         if isinstance(decision, Evict):
             shown.append(decision)
             growing.pop((decision.workload, decision.group), None)
@@ -150,7 +182,10 @@ def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
                 shown.append(start)
             start.add(placement)
     for item in shown:
-        if isinstance(item, Evict):
+        if isinstance(item, Notice):
+            words = f"must leave at {item.at:g}: {cause_in_words(item.cause)}"
+            yield "notice", item.workload, "", "", words, ""
+        elif isinstance(item, Evict):
             why = cause_in_words(item.cause)
             why += f", for {item.beneficiary}" if item.beneficiary else ""
             yield "evict", item.workload, item.group, fold_numbers(item.tasks), why, ""
@@ -160,7 +195,7 @@ def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
 
 def _placements(decision: Bind | Reserve) -> list[tuple[str, Placement]]:
     match decision:
-        case Bind(_, placement):
+        case Bind(_, placement, _):
             return [("bind", placement)]
         case Reserve(_, placements, _):
             return [("reserve", placement) for placement in placements]

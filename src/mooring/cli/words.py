@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, assert_never
 
 from mooring.model.plan import (
     Behind,
+    Blocked,
     CutShort,
     Excluded,
+    Exhausted,
     Impossible,
+    Leaving,
     NoRoom,
+    NotAllowed,
     NotTogether,
+    OverQuota,
+    Protected,
+    Stopped,
     Unknown,
 )
-from mooring.model.resources import GPU, PODS, PORT
+from mooring.model.resources import CPU, GPU, PODS, PORT
 from mooring.model.topology import CLUSTER
 
 if TYPE_CHECKING:
@@ -38,6 +45,20 @@ _CAUSES = {
     "lost-task": "a task was lost",
     "stale-gang": "it stayed incomplete",
     "resized": "it was made smaller",
+    "preempt": "lower priority",
+    "quota": "it used what is another queue's quota",
+    "fair-share": "its queue was beyond its share",
+    "leximin": "its queue had the most beyond its share",
+    "while-borrowing": "lower priority, in another queue that borrowed",
+    "overtaker": "it had started before its turn",
+    "quantum": "it had its turn",
+    "headroom": "it was on lent room",
+    "move": "it is moved to make room",
+    "run-limit": "it ran as long as it may",
+    "drain": "its queue is drained",
+    "inactive": "it was switched off",
+    "failed": "it failed too often",
+    "defragment": "it is moved to close gaps",
 }
 
 
@@ -82,8 +103,33 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
         case Unknown(group, what, name):
             who = "It" if is_alone else f"Group {group}"
             return f"{who} names a {what} that means nothing here: {name}."
+        case OverQuota():
+            return _over_quota(reason)
+        case Stopped(queue):
+            return f"Queue {queue} is stopped." if queue else "It is switched off."
+        case NotAllowed(queue, what, name):
+            return f"Queue {queue} is not for {what} {name or '(none)'}."
+        case Blocked(workload):
+            return f"{workload} is before it, and the order of the queue is strict."
+        case Leaving(workloads):
+            return f"Its room is found; it starts when {listed(workloads) or 'all'} left."
+        case Protected(until):
+            return f"Who could make room for it may not be asked to leave before {until:g}."
+        case Exhausted(failures):
+            why = f"failed {counted(failures, 'time')}" if failures else "ran as long as it may"
+            return f"It {why} and is not started again."
         case _:
             assert_never(reason)
+
+
+def _over_quota(reason: OverQuota) -> str:
+    who = f"Queue {reason.queue}" if reason.queue else "The cluster"
+    what = f"{reason.flavor} {reason.resource}".strip()
+    unit = 1000 if reason.resource in (GPU, CPU) else 1
+    left, wanted = f"{reason.left / unit:g}", f"{reason.wanted / unit:g}"
+    if not reason.ever:
+        return f"It needs {wanted} {what}, more than its queue can ever be charged ({who})."
+    return f"{who} may be charged {left} more {what}; it needs {wanted}."
 
 
 def _together(wanted: int, level: str) -> str:

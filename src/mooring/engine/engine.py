@@ -8,10 +8,12 @@ The engine assumes that its decisions will be carried out; the world confirms or
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.engine import check
 from mooring.engine.snapshot import as_adopted, present_nodes
+from mooring.engine.upkeep import Upkeep
 from mooring.model.books import BY_NODE, Books
 from mooring.model.entry import NOWHERE, Entry, Members
 from mooring.model.events import (
@@ -27,7 +29,7 @@ from mooring.model.events import (
     TasksChanged,
     WorkloadChanged,
 )
-from mooring.model.memory import Memory
+from mooring.model.memory import NO_PAST, Memory
 from mooring.model.plan import Plan, Waiting
 from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
@@ -87,6 +89,10 @@ class Engine:
         self.desk.set_queues(self.queues)
         self._entries = self.desk.entries
         self._court: Court = COURTS[policy.profile](self.desk)
+        self._upkeep = Upkeep(self.desk)
+        self._pasts = dict(memory.pasts)
+        """Of workloads that have not come yet."""
+        self.desk.failures = {node: list(times) for node, times in memory.node_failures}
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -189,6 +195,7 @@ class Engine:
     def _new_entry(self, workload: Workload) -> Entry:
         self._sequence += 1
         entry = Entry(workload, self._sequence, self.books.queue(workload.queue))
+        entry.past = self._pasts.pop(workload.name, NO_PAST)
         self._set_members(entry)
         self._entries[workload.name] = entry
         self.desk.mind_pairs()
@@ -234,6 +241,7 @@ class Engine:
             for task in tasks:
                 self.desk.set_releasing(entry, members, task, releasing=True)
                 members.states[task] = TaskState.RELEASING
+        self._upkeep.look_at(event.workload.name)
         if event.placements or event.finished:
             self._look_after(entry, "lost-node")
         else:
@@ -267,6 +275,7 @@ class Engine:
             self._queue_up(entry)
             return
         self._refund_and_charge(entry, workload, queue)
+        self._upkeep.look_at(workload.name)
         self._resized[workload.name] = None
         if not entry.charged_only:
             self._look_after(entry, "resized")
@@ -299,6 +308,7 @@ class Engine:
         self._incomplete.pop(name, None)
         self._unmended.pop(name, None)
         self._resized.pop(name, None)
+        self._upkeep.forget(name)
         del self._entries[name]
 
     def _tasks_changed(self, event: TasksChanged) -> None:
@@ -307,12 +317,19 @@ class Engine:
         check.check_tasks(event.workload, members, event.tasks, event.state)
         self._settle_nodes()
         state = event.state
+        at = self.desk.now if event.at is None else event.at
         came_back = state == TaskState.RUNNING and members.is_releasing
+        if state == TaskState.FAILED:
+            rows = [members.rows[t] for t in event.tasks if members.rows[t] != NOWHERE]
+            self._upkeep.failed(entry, [self.books.nodes[row].name for row in rows], at)
         if state in (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED):
             self._vacate(entry, members, event.tasks)
         for task in event.tasks:
             self.desk.set_releasing(entry, members, task, releasing=state == TaskState.RELEASING)
             members.states[task] = TaskState.PENDING if state == TaskState.FAILED else state
+        if state == TaskState.RUNNING and entry.running_since is None and entry.runs:
+            entry.running_since = at
+            self._upkeep.look_at(event.workload)
         if came_back or state in (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED):
             self._look_after(entry, "lost-task")
 
@@ -360,12 +377,14 @@ class Engine:
             self._court = COURTS[policy.profile](self.desk)
             for entry in self._entries.values():
                 self._queue_up(entry)
+        self._upkeep.look_at_all()
         self._court.refresh()
 
     def _queues_changed(self, queues: tuple[Queue, ...]) -> None:
         check.check_queues(queues)
         self.queues = queues
         self.desk.set_queues(queues)
+        self._upkeep.look_at_all()
         self._court.refresh()
 
     # -- places -----------------------------------------------------------------------------
@@ -428,13 +447,15 @@ class Engine:
         self._settle_nodes()
         desk = self.desk
         desk.now = now
-        if not (self._court.stirs or self._incomplete or self._resized or desk.holds):
+        looks = self._court.stirs or self._upkeep.stirs
+        if not (looks or self._incomplete or self._resized or desk.holds):
             return EMPTY
         self._learn(now)
         desk.decisions = []
         told: dict[str, None] = {}
+        wakes = [self._upkeep.run()]
         self._shrink()
-        wakes = [self._mend(told)]
+        wakes.append(self._mend(told))
         for entry in desk.start_held():
             told[entry.workload.name] = None
             self._court.wait(entry)
@@ -528,6 +549,16 @@ class Engine:
     def _seniority(self, entry: Entry) -> tuple[int, float, int]:
         return -self.desk.priority(entry), entry.workload.submitted_at, entry.sequence
 
+    def running(self) -> list[str]:
+        """Return the workloads of which something has a place and stays, in order of coming."""
+        members = {name: entry.members.values() for name, entry in self._entries.items()}
+        return [name for name, some in members.items() if any(m.staying() for m in some)]
+
+    def flavor_of(self, members: Members, row: int) -> str:
+        """Return what tasks on a row are charged to."""
+        code = members.flavor if members.flavor != BY_NODE else self.books.charged_kind_of[row]
+        return self.books.flavor_name(code)
+
     def entries(self) -> dict[str, Entry]:
         """Return all workloads; to look at, not to change."""
         return self._entries
@@ -537,7 +568,12 @@ class Engine:
         mix = self._mix.copy()
         for shape, count in self._arrivals:
             mix.arrive(shape, count)
-        return mix.dump()
+        pasts = {name: entry.past for name, entry in self._entries.items()}
+        return replace(
+            mix.dump(),
+            pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
+            node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
+        )
 
     def snapshot(self, now: float = 0.0) -> Scenario:
         """Return the present moment as a value."""
@@ -567,6 +603,8 @@ class Engine:
         new.desk = self.desk.copy(new.books, self.desk.placer.profile.copy(new._mix))
         new._entries = new.desk.entries
         new._court = self._court.copy(new.desk)
+        new._upkeep = self._upkeep.copy(new.desk)
+        new._pasts = dict(self._pasts)
         for name in ("_arrivals", "_nodes", "_incomplete", "_unmended", "_resized"):
             setattr(new, name, getattr(self, name).copy())
         return new

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from mooring.model.books import BY_NODE, account_of
 from mooring.model.demand import Demand
+from mooring.model.memory import NO_PAST, Past
 from mooring.model.workload import PodGroup, TaskState, Workload
 
 NOWHERE = -1
@@ -95,8 +96,7 @@ class Entry:
     started_at: float | None = None
     running_since: float | None = None
     """Since when all of its minimum runs."""
-    evicted_at: float | None = None
-    """When it last had to leave."""
+    past: Past = NO_PAST
 
     @property
     def account(self) -> int:
@@ -117,6 +117,15 @@ class Entry:
     def is_placed(self) -> bool:
         """Return whether any of its tasks has a place."""
         return any(members.is_placed for members in self.members.values())
+
+    @property
+    def runs(self) -> bool:
+        """Return whether all of its minimum runs, or has finished."""
+        return all(
+            members.states.count(TaskState.RUNNING) + members.states.count(TaskState.FINISHED)
+            >= members.group.min
+            for members in self.members.values()
+        )
 
     @property
     def has_begun(self) -> bool:

@@ -86,6 +86,8 @@ class TasksChanged:
     group: str
     tasks: tuple[int, ...]
     state: TaskState
+    at: float | None = None
+    """When; None: at the last cycle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,28 @@ class TaskType:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """What one workload has been through."""
+
+    failures: int = 0
+    """How often tasks of it failed."""
+    attained_s: float = 0.0
+    """How long it ran, in earlier runs."""
+    evictions: int = 0
+    """How often it had to leave for another's sake."""
+    quantum_evictions: int = 0
+    """How often because it had its turn."""
+    evicted_at: float | None = None
+    is_bold: bool = False
+    """It has displaced work of its own queue that stood before it; once in its life it may."""
+    is_over: bool = False
+    """It ran as long as it may, and does not start again."""
+
+
+NO_PAST = Past()
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One serialisable value; the drivers store it."""
 
@@ -34,6 +56,10 @@ class Memory:
     """How often each type was asked for, faded by time; in order of first arrival."""
     arrivals: int = 0
     """How many tasks the mix has seen in all."""
+    pasts: tuple[tuple[str, Past], ...] = ()
+    """Workloads that have been through something."""
+    node_failures: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """When tasks failed on nodes, lately."""
     mix_at: float = 0.0
     """When the counts were last faded."""
     run_times: tuple[RunGroup, ...] = ()

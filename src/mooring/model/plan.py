@@ -28,7 +28,7 @@ class Evict:
     cause: str
     """What made it necessary. For another's sake: `preempt`, `quota`, `fair-share`, `leximin`,
     `overtaker`, `quantum`, `headroom`, `move`. For nobody's: `lost-node`, `lost-task`,
-    `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `defragment`."""
+    `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `failed`, `defragment`."""
     beneficiary: str = ""
 
 
@@ -41,7 +41,16 @@ class Reserve:
     until: float
 
 
-Decision = Bind | Evict | Reserve
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A workload will have to leave then."""
+
+    workload: str
+    cause: str
+    at: float
+
+
+Decision = Bind | Evict | Reserve | Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +171,10 @@ class Protected:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """It failed so often that it is not started again."""
+    """It failed so often, or ran so long, that it is not started again."""
 
-    restarts: int
+    failures: int
+    """0: it ran as long as it may."""
 
 
 Reason = (

@@ -56,6 +56,8 @@ class Eviction:
     saturation: float = 1.0
     """Profile kai: multiplier of the saturation of one who reclaims."""
     consolidates: bool = True
+    notice_s: float = 300.0
+    """How long before its run-time limit a workload is told that it must leave."""
 
 
 @dataclass(frozen=True, slots=True)

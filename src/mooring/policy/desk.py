@@ -61,6 +61,10 @@ class Desk:
         self.now = 0.0
         self.decisions: list[Decision] = []
         self.holds: dict[str, Hold] = {}
+        self.failures: dict[str, list[float]] = {}
+        """When tasks failed on nodes, lately."""
+        self.shunned: tuple[str, ...] = ()
+        """Nodes that are given a rest because tasks keep failing there."""
         self.version = 0
         """Changes with everything that could let one workload displace another."""
         self._counted = (-1, -1)
@@ -73,6 +77,7 @@ class Desk:
         """Place by the rules of a profile."""
         self.fits = Fits(self.books)
         self.placer = Placer(self.books, self.fits, profile)
+        self.placer.shun(self.shunned)
 
     def copy(self, books: Books, profile: Profile) -> Desk:
         """Return the desk of a fork, over a copy of the books."""
@@ -87,7 +92,15 @@ class Desk:
         }
         for name, hold in self.holds.items():
             new.holds[name].leaving = dict(hold.leaving)
+        new.failures = {node: times[:] for node, times in self.failures.items()}
         return new
+
+    def shun(self, nodes: tuple[str, ...]) -> None:
+        """Place nothing on these nodes for now."""
+        if nodes != self.shunned:
+            self.shunned = nodes
+            self.placer.shun(nodes)
+            self.books.epoch += 1  # everybody looks again
 
     # -- queues -----------------------------------------------------------------------------
 
@@ -281,9 +294,16 @@ class Desk:
 
     def evict_all(self, entry: Entry, cause: str, beneficiary: str = "") -> None:
         """Let a whole workload leave."""
-        entry.evicted_at = self.now
+        self.note_leaving(entry)
         for members in entry.members.values():
             self.evict(entry, members, members.staying(), cause, beneficiary)
+
+    def note_leaving(self, entry: Entry) -> None:
+        """Note that a run of a workload is over."""
+        ran_s = self.now - entry.running_since if entry.running_since is not None else 0.0
+        past = entry.past
+        entry.past = replace(past, attained_s=past.attained_s + ran_s, evicted_at=self.now)
+        entry.running_since = None
 
     def set_releasing(self, entry: Entry, members: Members, task: int, *, releasing: bool) -> None:
         """Book that a task is on its way out, or that it stays after all."""

@@ -7,17 +7,16 @@ nothing is evicted before the place of the beneficiary is known, and that place 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mooring.model.entry import NOWHERE
+from mooring.model.entry import NOWHERE, Entry
 from mooring.model.workload import TaskState
 from mooring.policy.search import CutShortError, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mooring.model.entry import Entry
     from mooring.policy.desk import Desk
     from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
@@ -101,7 +100,8 @@ def carry_out(desk: Desk, entry: Entry, seats: Sequence[Seats], victims: Sequenc
         other = victim.entry
         is_whole = victim.is_whole
         if is_whole:
-            other.evicted_at = desk.now
+            desk.note_leaving(other)
+            other.past = replace(other.past, evictions=other.past.evictions + 1)
         for group, members in other.members.items():
             tasks = [task for of, task in victim.tasks if of == group]
             desk.evict(other, members, tasks, victim.cause, name)

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
-from mooring.model.plan import NotAllowed, OverQuota, Stopped, Unknown
+from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
 from mooring.policy.ask import Ask
 from mooring.policy.desk import Request
 from mooring.policy.tree import NOBODY
@@ -37,6 +37,9 @@ def gate(desk: Desk, entry: Entry) -> tuple[Reason, ...]:
     workload, tree = entry.workload, desk.tree
     if not workload.active:
         return (Stopped(""),)
+    restarts = desk.policy.failure.restarts
+    if entry.past.is_over or (restarts is not None and entry.past.failures > restarts):
+        return (Exhausted(0 if entry.past.is_over else entry.past.failures),)
     if not tree.exists[entry.queue]:
         return (Unknown("", "queue", workload.queue),)
     for queue in tree.path[entry.queue]:

@@ -66,10 +66,15 @@ class Placer:
         self.profile = profile
         self.steps = 0
         self._without = NOTHING
+        self._shunned: tuple[str, ...] = ()
 
     def aim(self, avoid: tuple[str, ...] = (), barred: tuple[int, ...] = ()) -> None:
         """Place from now on without these nodes and kinds of nodes."""
-        self._without = (avoid, barred)
+        self._without = ((*avoid, *self._shunned), barred)
+
+    def shun(self, nodes: tuple[str, ...]) -> None:
+        """Place nothing on these nodes, whoever asks."""
+        self._shunned = nodes
 
     def fit(self, leaf: Part, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
         """Return the fit of a leaf, less the nodes that are out of the question."""

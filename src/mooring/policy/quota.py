@@ -112,11 +112,11 @@ class Ledger:
         self._hiders: list[list[tuple[int, ...]]] = [[()] * width for _ in tree.names]
         """The queues right below a queue where use may stay hidden from it."""
         for queue in tree.above():
-            below, local = tree.children[queue], tree.queues[queue].local
+            below, is_local = tree.children[queue], tree.queues[queue].local
             for pair in range(width):
-                own = 0 if local else tree.quota[queue][pair]
+                own = 0 if is_local else tree.quota[queue][pair]
                 whole = _saturated(own + sum(self._lent[child][pair] for child in below))
-                lends = NO_BOUND if local else tree.lending_limit[queue][pair]
+                lends = tree.lending_limit[queue][pair]
                 self.subtree[queue][pair] = whole
                 self._lent[queue][pair] = min(whole, lends)
                 self.private[queue][pair] = _saturated(max(0, whole - lends))
@@ -158,17 +158,13 @@ class Ledger:
             for node in tree.path[queue]
             if tree.limit[node][pair] < _VAST
         )
-        top, steps = NOBODY, []
-        for node in path if counted else ():
-            if node == path[-1]:
-                top = NOBODY if self._is_boundless(node, pair) else node
-                break
+        steps = []
+        for node in path[:-1] if counted else ():
             private = self.private[node][pair]
-            if private > _VAST:
-                break
             most = self._most_from_above(node, pair)
             if private or most < _VAST:
                 steps.append((node, bool(self._hiders[node][pair]), private, most))
+        top = path[-1] if counted else NOBODY
         way = _Way(counted, top, tuple(reversed(steps)), limits)
         self._ways[queue][pair] = way
         return way
@@ -178,10 +174,6 @@ class Ledger:
         return any(
             tree.names_pair[node][pair] and not tree.queues[node].local for node in tree.path[queue]
         )
-
-    def _is_boundless(self, node: int, pair: int) -> bool:
-        # The imaginary queue is asked every time: its quota is that of the capacity of the day.
-        return node != self._everybody and self.subtree[node][pair] > _VAST
 
     def _most_from_above(self, node: int, pair: int) -> int:
         borrows = (
@@ -311,12 +303,11 @@ class Ledger:
         self, queue: int, pair: int, usage: Table, extra: int = 0, drawn: Table | None = None
     ) -> int:
         """Return by how much a queue would be above the quota of its subtree with `extra` more."""
-        node = self._anchor[queue]
-        whole = self.subtree[node][pair]
-        if whole > _VAST or not self.counts(queue, pair):
+        if not self.counts(queue, pair):
             return 0
+        node = self._anchor[queue]
         used = self._drawn(node, pair, usage) if drawn is None else drawn[node][pair]
-        return max(0, int(used) + extra - whole)
+        return max(0, int(used) + extra - self.subtree[node][pair])
 
     def borrows(
         self, queue: int, pair: int, usage: Table, extra: int = 0, drawn: Table | None = None
@@ -334,9 +325,8 @@ class Ledger:
         node = self._anchor[queue]
         path = self._path[node] if self.counts(queue, pair) else (node,)
         for node in path[:-1]:
-            whole = self.subtree[node][pair]
             used = self._drawn(node, pair, usage) if drawn is None else drawn[node][pair]
-            if whole > _VAST or used + amount <= whole:
+            if used + amount <= self.subtree[node][pair]:
                 return node
             amount -= max(0, self.private[node][pair] - used)
         return NOBODY if path[-1] == self._everybody else path[-1]

@@ -22,11 +22,12 @@ from mooring.model.events import (
     NodeJoined,
     NodeLeft,
     PolicyChanged,
+    QueuesChanged,
     Submitted,
     TasksChanged,
     WorkloadChanged,
 )
-from mooring.model.plan import Bind, Evict, Plan, Reserve
+from mooring.model.plan import Bind, Evict, Notice, Plan, Reserve
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _RANK: dict[type, int] = {
     NodeChanged: 1,
     NodeJoined: 1,
     PolicyChanged: 1,
+    QueuesChanged: 1,
     Submitted: 2,
     Adopted: 2,
     WorkloadChanged: 2,
@@ -185,7 +187,7 @@ class Loop:
                     self._start(decision)
                 case Evict():
                     self._release(decision)
-                case Reserve():
+                case Reserve() | Notice():
                     pass
                 case _:
                     assert_never(decision)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from mooring.model.codec import encode
-from mooring.model.plan import Bind, Evict, Reserve
+from mooring.model.plan import Bind, Evict, Notice, Reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -133,14 +133,17 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _decision_lines(decision: Decision) -> Iterator[str]:
     match decision:
-        case Bind(workload, placement):
-            yield from _placement_lines(f"bind {workload}", placement)
+        case Bind(workload, placement, flavor):
+            tail = f" as {flavor}" if flavor else ""
+            yield from _placement_lines(f"bind {workload}", placement, tail)
         case Evict(workload, group, tasks, cause, beneficiary):
             why = f"{cause} for {beneficiary}" if beneficiary else cause
             yield from (f"evict {workload}/{group} task {task}: {why}" for task in tasks)
         case Reserve(workload, placements, until):
             for placement in placements:
                 yield from _placement_lines(f"reserve {workload}", placement, f" until {until}")
+        case Notice(workload, cause, at):
+            yield f"notice {workload}: {cause} at {at}"
         case _:
             assert_never(decision)
 

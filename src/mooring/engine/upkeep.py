@@ -1,0 +1,142 @@
+"""What is done for nobody's sake: limits of run time, stopped queues, failures.
+
+run-limit   a workload has run as long as it, or its queue, may; it does not start again
+drain       its queue is drained; it waits, in its old place
+inactive    it was switched off; it waits until it is switched on
+failed      it has failed more often than it may; it does not start again
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Notice
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.policy.desk import Desk
+
+
+class Upkeep:
+    """Looks after running work, at one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._due: dict[str, float] = {}
+        """When running workloads have run as long as they may."""
+        self._noticed: dict[str, None] = {}
+        self._look: dict[str, None] = {}
+        """Workloads to look at in the next cycle."""
+
+    def look_at(self, name: str) -> None:
+        """Look at a workload in the next cycle: it began, failed or was edited."""
+        self._look[name] = None
+
+    def look_at_all(self) -> None:
+        """Look at everything: queues or policy have changed."""
+        self._look.update(dict.fromkeys(self.desk.entries))
+
+    def forget(self, name: str) -> None:
+        """Forget a workload that has ended."""
+        for known in (self._due, self._noticed, self._look):
+            known.pop(name, None)
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether something may have to be done now."""
+        notice = self.desk.policy.eviction.notice_s
+        soon = min(self._due.values(), default=float("inf")) - notice
+        return bool(self._look) or soon <= self.desk.now or bool(self.desk.shunned)
+
+    def run(self) -> float | None:
+        """Do what is due; return when to look again."""
+        desk = self.desk
+        for name in list(self._look):
+            entry = desk.entries.get(name)
+            if entry is not None:
+                self._look_at(entry)
+        self._look.clear()
+        notice = desk.policy.eviction.notice_s
+        wakes = []
+        for name, due in list(self._due.items()):
+            entry = desk.entries[name]
+            if entry.running_since is None:
+                self.forget(name)
+            elif due <= desk.now:
+                self._stop_for_good(entry, "run-limit")
+            elif due - notice <= desk.now:
+                if name not in self._noticed:
+                    self._noticed[name] = None
+                    desk.decisions.append(Notice(name, "run-limit", due))
+                wakes.append(due)
+            else:
+                wakes.append(due - notice)
+        wakes += self._forgive()
+        return min(wakes, default=None)
+
+    def _look_at(self, entry: Entry) -> None:
+        desk = self.desk
+        restarts = desk.policy.failure.restarts
+        if not entry.is_placed:
+            return
+        if restarts is not None and entry.past.failures > restarts:
+            self._stop_for_good(entry, "failed")
+        elif not entry.workload.active:
+            desk.evict_all(entry, "inactive")
+        elif any(desk.tree.queues[q].stop == "drain" for q in desk.tree.path[entry.queue]):
+            desk.evict_all(entry, "drain")
+        else:
+            self._mind_limit(entry)
+
+    def _mind_limit(self, entry: Entry) -> None:
+        limit, name = self.limit_of(entry), entry.workload.name
+        self._due.pop(name, None)
+        if limit is not None and entry.running_since is not None:
+            self._due[name] = entry.running_since + limit - entry.past.attained_s
+
+    def limit_of(self, entry: Entry) -> float | None:
+        """Return how long a workload may run in all: its own limit, or that of a queue above."""
+        tree = self.desk.tree
+        limits = [tree.queues[queue].run_limit_s for queue in tree.path[entry.queue]]
+        of_queue = next((limit for limit in limits if limit is not None), None)
+        own = entry.workload.run_limit_s
+        return min((limit for limit in (own, of_queue) if limit is not None), default=None)
+
+    def _stop_for_good(self, entry: Entry, cause: str) -> None:
+        self.desk.evict_all(entry, cause)
+        entry.past = replace(entry.past, is_over=entry.past.is_over or cause == "run-limit")
+        self._due.pop(entry.workload.name, None)
+
+    # -- failures ---------------------------------------------------------------------------
+
+    def failed(self, entry: Entry, nodes: list[str], at: float) -> None:
+        """Note that tasks failed; whoever fails too often is not started again, or not there."""
+        desk = self.desk
+        entry.past = replace(entry.past, failures=entry.past.failures + 1)
+        self.look_at(entry.workload.name)
+        for node in dict.fromkeys(nodes):
+            desk.failures.setdefault(node, []).append(at)
+        self._forgive()
+
+    def _forgive(self) -> list[float]:
+        """Let the nodes be shunned that failed too often lately; return when that may change."""
+        desk, rule = self.desk, self.desk.policy.failure
+        if not desk.failures:
+            return []
+        wakes = []
+        for node, times in list(desk.failures.items()):
+            recent = [at for at in times if at > desk.now - rule.node_window_s]
+            desk.failures[node] = recent
+            if not recent:
+                del desk.failures[node]
+            elif len(recent) >= rule.node_failures:
+                wakes.append(recent[-rule.node_failures] + rule.node_window_s)
+        desk.shun(tuple(n for n, t in desk.failures.items() if len(t) >= rule.node_failures))
+        return wakes
+
+    def copy(self, desk: Desk) -> Upkeep:
+        """Return the upkeep of a fork."""
+        new = Upkeep(desk)
+        new._due, new._noticed, new._look = dict(self._due), dict(self._noticed), dict(self._look)
+        return new
