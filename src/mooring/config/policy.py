@@ -171,6 +171,7 @@ def _read_eviction(given: Fields) -> Eviction:
         hold_s=section.take("hold", duration, default.hold_s),
         saturation=section.take("saturation", weight, default.saturation),
         consolidates=section.take("consolidates", flag, default.consolidates),
+        notice_s=section.take("notice", duration, default.notice_s),
     )
 
 

@@ -157,6 +157,7 @@ _SECTION_DEFS = {
             "hold": say("how long freed room is kept", DURATION),
             "saturation": say("profile kai: multiplier of who reclaims", WEIGHT),
             "consolidates": FLAG,
+            "notice": say("how long before its run limit a workload is told", DURATION),
         }
     ),
     "minimum_run": object_of(dict.fromkeys(CAUSES, DURATION)),

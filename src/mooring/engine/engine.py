@@ -93,6 +93,8 @@ class Engine:
         self._pasts = dict(memory.pasts)
         """Of workloads that have not come yet."""
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
+        self.desk.history.load(memory)
+        self.desk.sampled.load(memory)
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -447,6 +449,7 @@ class Engine:
         self._settle_nodes()
         desk = self.desk
         desk.now = now
+        desk.note_use()
         looks = self._court.stirs or self._upkeep.stirs
         if not (looks or self._incomplete or self._resized or desk.holds):
             return EMPTY
@@ -461,6 +464,7 @@ class Engine:
             self._court.wait(entry)
         wakes.append(self._court.serve())
         self.books.commit()
+        desk.note_use()
         wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
         waiting = tuple([Waiting(name, self.reasons(name)) for name in told])
@@ -570,7 +574,7 @@ class Engine:
             mix.arrive(shape, count)
         pasts = {name: entry.past for name, entry in self._entries.items()}
         return replace(
-            mix.dump(),
+            self.desk.sampled.dump(self.desk.history.dump(mix.dump())),
             pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
         )

@@ -20,6 +20,7 @@ from mooring.model.plan import (
 )
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import growth
+from mooring.policy.claims import Claims, likely
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
 from mooring.policy.offers import gate, offers
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
-    from mooring.policy.lines import Item, Line, Rank
+    from mooring.policy.lines import Item, Line, Rank, Request
     from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
+    from mooring.policy.share import Yardstick
 
 LATER = float("inf")
 _COUNTED = (NoRoom, Impossible, Excluded)
@@ -49,9 +51,11 @@ class DefaultCourt:
         self._lines: dict[int, Lines] = {}
         self._queue_of: dict[str, int] = {}
         """The queue in whose lines a workload stands."""
-        self._told: dict[str, None] = {}
+        self.claims = Claims(desk)
+        self._tree = desk.tree
         self._seen = 0
         self._epoch = 0
+        self._yardstick: Yardstick | None = None
 
     # -- who waits --------------------------------------------------------------------------
 
@@ -62,10 +66,21 @@ class DefaultCourt:
             self._wait_to_grow(entry, lines)
         elif (entry.workload.name, "") not in lines:
             line = self._line_of(entry, lines)
-            lines.join(line, self.rank(entry, grows=False), (entry.workload.name, ""))
+            item = (entry.workload.name, "")
+            lines.join(line, self.rank(entry, grows=False), item)
+            self.claims.add(item, entry.queue, self._likely(line, entry))
+
+    def _likely(self, line: Line, entry: Entry) -> Request:
+        if line.likely is None:
+            line.likely = likely(self.desk, line.ask, entry.account)
+        return line.likely
 
     def _lines_of(self, entry: Entry) -> Lines:
-        queue = self._queue_of.setdefault(entry.workload.name, entry.queue)
+        """Return the lines that a workload stands in; a local queue stands in those above it."""
+        tree, at = self.desk.tree, entry.queue
+        while tree.queues[at].local and tree.parent[at] >= 0:
+            at = tree.parent[at]
+        queue = self._queue_of.setdefault(entry.workload.name, at)
         lines = self._lines.get(queue)
         if lines is None:
             lines = self._lines[queue] = Lines()
@@ -95,12 +110,14 @@ class DefaultCourt:
             item = (entry.workload.name, leaf.name)
             tasks = growth(entry.members[leaf.name], leaf)
             if item in lines and lines.ask_of(item).root.count != len(tasks):
-                lines.leave(item)
+                self._leave(lines, item)
                 lines.close(item)
             if tasks and item not in lines:
                 ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
                 line = lines.open(item, ask)
                 lines.join(line, self.rank(entry, grows=True), item)
+                times = entry.members[leaf.name].spare // len(tasks)
+                self.claims.add(item, entry.queue, self._likely(line, entry), times)
 
     def leave(self, entry: Entry) -> bool:
         """Take a workload out of all lines; return whether it was in one."""
@@ -110,16 +127,35 @@ class DefaultCourt:
             return False
         for group in ("", *entry.members):
             if (name, group) in lines:
-                lines.leave((name, group))
+                self._leave(lines, (name, group))
                 found = True
             if group:
                 lines.close((name, group))
         return found
 
+    def _leave(self, lines: Lines, item: Item) -> None:
+        lines.leave(item)
+        self.claims.drop(item)
+
     def refresh(self) -> None:
         """Wake everybody."""
         for lines in self._lines.values():
             lines.wake(list(lines.sleeping.values()))
+        if self._tree is not self.desk.tree:
+            self._renew_claims()
+
+    def _renew_claims(self) -> None:
+        """Count all claims anew: the queues or what they name have changed."""
+        self._tree = self.desk.tree
+        self.claims.renew()
+        for lines in self._lines.values():
+            for item in lines:
+                line, entry = lines.line_of(item), self.desk.entries[item[0]]
+                line.likely = None
+                times = 1
+                if item[1]:
+                    times = entry.members[item[1]].spare // max(1, line.ask.root.count)
+                self.claims.add(item, entry.queue, self._likely(line, entry), times)
 
     # -- deciding ---------------------------------------------------------------------------
 
@@ -153,6 +189,7 @@ class DefaultCourt:
     def serve(self) -> float | None:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
         desk = self.desk
+        self._yardstick = None
         started = -1
         while started != len(desk.decisions):
             started = len(desk.decisions)
@@ -166,6 +203,13 @@ class DefaultCourt:
                     lines.wake([line])
         self._seen = desk.books.log_end
         return None
+
+    @property
+    def yardstick(self) -> Yardstick:
+        """Return the yardstick of this cycle."""
+        if self._yardstick is None:
+            self._yardstick = self.claims.yardstick()
+        return self._yardstick
 
     def _serve_ready(self) -> None:
         """Serve the queue whose next workload would stand first, again and again.
@@ -238,7 +282,7 @@ class DefaultCourt:
             return None
 
     def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
-        lines.leave((entry.workload.name, ""))
+        self._leave(lines, (entry.workload.name, ""))
         self.desk.start_all(entry, seats)
         self._wake_blocked(lines)
         if entry.is_elastic:
@@ -288,7 +332,7 @@ class DefaultCourt:
         if any(True for _ in possible):
             found = beside.place({leaf.name: growth(entry.members[leaf.name], leaf)})
             if found is not None:
-                lines.leave(item)
+                self._leave(lines, item)
                 lines.close(item)
                 for tasks, seats in found:
                     desk.start(entry, tasks, seats)
@@ -343,5 +387,6 @@ class DefaultCourt:
         new = DefaultCourt(desk)
         new._lines = {queue: lines.copy() for queue, lines in self._lines.items()}
         new._queue_of = dict(self._queue_of)
+        new.claims = self.claims.copy(desk)
         new._seen, new._epoch = self._seen, self._epoch
         return new

@@ -20,6 +20,7 @@ from mooring.model.workload import Placement, TaskState
 from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
 from mooring.policy.fit import Fits
+from mooring.policy.history import SampledUsage, UsageHistory
 from mooring.policy.place import Placer, Seats
 from mooring.policy.quota import Ledger, Shortage
 from mooring.policy.tree import QueueTree
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
+    from mooring.policy.lines import Request
     from mooring.policy.profile import Profile
 
 TaskKey = tuple[str, str, int]
 """(workload, group, task)."""
-Request = dict[int, int]
-"""Amounts by pair."""
+HISTORY_TICK_S = 900.0
+"""How often history changes shares: no faster than work may be evicted for it."""
 AUTOMATIC = (GPU,)
 """Resources that are shared fairly even where no queue says anything about them."""
 
@@ -61,6 +63,10 @@ class Desk:
         self.now = 0.0
         self.decisions: list[Decision] = []
         self.holds: dict[str, Hold] = {}
+        fairness = policy.fairness
+        self.history = UsageHistory(fairness.window_s, fairness.half_life_s)
+        self.sampled = SampledUsage(fairness.usage_sampling_s, fairness.usage_half_life_s)
+        self._table: tuple[float, list[list[float]]] | None = None
         self.failures: dict[str, list[float]] = {}
         """When tasks failed on nodes, lately."""
         self.shunned: tuple[str, ...] = ()
@@ -92,8 +98,41 @@ class Desk:
         }
         for name, hold in self.holds.items():
             new.holds[name].leaving = dict(hold.leaving)
+        new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.failures = {node: times[:] for node, times in self.failures.items()}
         return new
+
+    # -- history ----------------------------------------------------------------------------
+
+    def note_use(self) -> None:
+        """Let history know what is used from now on."""
+        tree, used = self.tree, self.books.usage_of
+        if self.policy.fairness.history_weight:
+            usage = {
+                (name, *pair): used[queue][column]
+                for queue, name in enumerate(tree.names)
+                for column, pair in enumerate(tree.pairs)
+                if used[queue][column]
+            }
+            capacity = dict(zip(tree.pairs, self.totals(ready=True), strict=True))
+            self.history.advance(self.now, usage, capacity)
+        if self._by_usage:
+            sums: dict[tuple[str, str], float] = {}
+            for queue, name in enumerate(tree.names):
+                for column, (_, resource) in enumerate(tree.pairs):
+                    sums[name, resource] = sums.get((name, resource), 0) + used[queue][column]
+            self.sampled.advance(self.now, sums)
+
+    def history_of_use(self) -> list[list[float]]:
+        """Return the part of each pair that each queue has used; it only changes now and then."""
+        known = self._table
+        if (
+            known is None
+            or self.now >= known[0] + HISTORY_TICK_S
+            or len(known[1]) < self.tree.count
+        ):
+            known = self._table = (self.now, self.history.table(self.now, self.tree))
+        return known[1]
 
     def shun(self, nodes: tuple[str, ...]) -> None:
         """Place nothing on these nodes for now."""
@@ -107,6 +146,7 @@ class Desk:
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
         """Let these be the queues."""
         self.queues = queues
+        self._by_usage = any(queue.by_usage for queue in queues)
         for queue in queues:
             self.books.queue(queue.name)
         self._counted = (-1, -1)

@@ -29,7 +29,7 @@ _Anchor = tuple[float, int, float]
 _K = TypeVar("_K", bound=tuple[str, ...])
 
 
-def _slot(at: float, width: float) -> int:
+def slot_at(at: float, width: float) -> int:
     """Return the number of the last multiple of a width that is not after an instant."""
     slot = floor(at / width)
     if (slot + 1) * width <= at:
@@ -127,14 +127,13 @@ class UsageHistory:
         if len(steps) < 2:
             return steps
         width = self.window_s / BUCKETS
-        bucket = _slot(steps[-1][0], width)
+        bucket = slot_at(steps[-1][0], width)
         start, end = bucket * width, min((bucket + 1) * width, now)
         first = len(steps) - 1
         while first and steps[first - 1][0] >= start:
             first -= 1
         if len(steps) - first < 2:
             return steps
-        start = start if first else steps[0][0]
         mean = self._area(steps[max(first - 1, 0) :], start, end) / self._weight(start, end, end)
         rest = ((end, steps[-1][1]),) if end < now else ()
         return (*steps[:first], (start, mean), *rest)
@@ -184,7 +183,7 @@ class SampledUsage:
         """Take in what is used of each (queue, resource) from now on; what is left out is 0."""
         if self.half_life_s <= 0:
             return
-        sample = _slot(now, self.sampling_s)
+        sample = slot_at(now, self.sampling_s)
         for queue, resource in [(q, r) for q, row in self._consumed.items() for r in row]:
             if not usage.get((queue, resource)):
                 self._idle(queue, resource, sample)
@@ -196,7 +195,7 @@ class SampledUsage:
     def consumed(self, now: float, queue: str, resource: str) -> float:
         """Return the faded usage of a queue as of the last sample, without penalties."""
         entry = self._consumed.get(queue, {}).get(resource)
-        return self._value(entry, _slot(now, self.sampling_s)) if entry else 0.0
+        return self._value(entry, slot_at(now, self.sampling_s)) if entry else 0.0
 
     def enter(self, workload: str, queue: str, requests: Mapping[str, float]) -> None:
         """Charge a workload that is let in; replaces what it was charged before."""
@@ -208,7 +207,7 @@ class SampledUsage:
 
     def settle(self, now: float, workload: str) -> None:
         """Make what a workload was charged beforehand part of the history."""
-        sample = _slot(now, self.sampling_s)
+        sample = slot_at(now, self.sampling_s)
         for queue, charges in self.withdraw(workload):
             for resource, amount in charges:
                 entry = self._consumed.get(queue, {}).get(resource)
@@ -251,7 +250,7 @@ class SampledUsage:
         twin = SampledUsage(sampling_s, half_life_s)
         if half_life_s <= 0:
             return twin
-        sample = _slot(now, sampling_s)
+        sample = slot_at(now, sampling_s)
         twin._consumed = {
             queue: {
                 name: (self.consumed(now, queue, name), sample, e[2]) for name, e in row.items()

@@ -22,6 +22,8 @@ MOST_LINES = 10_000
 
 Rank = tuple[int, int, float, float, int]
 """Growth after minimum; then higher priority, earlier deadline, submission, and coming."""
+Request = dict[int, int]
+"""Amounts by pair."""
 Item = tuple[str, str]
 """Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
 
@@ -39,6 +41,8 @@ class Line:
     """How far the log of the books was when the reasons were counted."""
     told: Item | None = None
     """The head that was last told these reasons."""
+    likely: Request | None = None
+    """What one of them would be charged, as far as can be told before."""
 
 
 class Lines:
@@ -154,6 +158,10 @@ class Lines:
         """Return what an item in a line asks for."""
         return self._of[item][0].ask
 
+    def line_of(self, item: Item) -> Line:
+        """Return the line that an item stands in."""
+        return self._of[item][0]
+
     def head_of(self, item: Item) -> Line | None:
         """Return the line that an item is the head of; None: it is behind another."""
         line, rank = self._of[item]
@@ -190,7 +198,7 @@ class Lines:
         for key, line in self._lines.items():
             copied = Line(line.number, line.ask, list(line.waiting))
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
-            copied.counted_at = line.counted_at
+            copied.counted_at, copied.likely = line.counted_at, line.likely
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}

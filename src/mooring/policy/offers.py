@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mooring.model.books import BY_NODE
 from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
 from mooring.policy.ask import Ask
-from mooring.policy.desk import Request
+from mooring.policy.lines import Request
 from mooring.policy.tree import NOBODY
 
 if TYPE_CHECKING:
