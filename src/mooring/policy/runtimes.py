@@ -25,8 +25,8 @@ from mooring.model.memory import Memory
 if TYPE_CHECKING:
     from mooring.model.memory import RunGroup
 
-FIRST_EDGE_S = 16.0
-OCTAVES = 22
+FIRST_EDGE_S = 60.0
+OCTAVES = 20
 EDGES = tuple(
     FIRST_EDGE_S * 2.0**octave * half for octave in range(OCTAVES) for half in (1.0, sqrt(2.0))
 )
