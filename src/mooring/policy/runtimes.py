@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mooring.model.memory import RunGroup
 
 FIRST_EDGE_S = 60.0
+"""What runs for less is short, and how short makes no difference."""
 OCTAVES = 20
 EDGES = tuple(
     FIRST_EDGE_S * 2.0**octave * half for octave in range(OCTAVES) for half in (1.0, sqrt(2.0))
@@ -36,7 +37,7 @@ GROUP_DECAY = 0.98
 ALL_DECAY = 0.999
 MEAN_STEP = 0.1
 """How much of the mean is the run that ended last (α)."""
-MOST_GROUPS = 1024
+MOST_GROUPS = 512
 LESSON = 64
 """All together are read at every doubling of the ends up to here, then each time so many ended."""
 _FORGOTTEN = 2.0**-10
