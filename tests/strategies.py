@@ -6,20 +6,40 @@ Texts are chosen to be awkward in files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from enum import Enum
 from math import gcd
-from typing import TYPE_CHECKING, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from mooring.config import rules
+from mooring.config.scenario import PolicyFile
 from mooring.model import mig
 from mooring.model.cluster import WHOLE, Device, Node, Taint
 from mooring.model.events import Adopted
 from mooring.model.memory import Memory, TaskType
-from mooring.model.queues import DEFAULT_QUEUE, Queue
-from mooring.model.resources import CPU, MEMORY, PODS, Amounts, amounts
+from mooring.model.queues import (
+    DEFAULT_QUEUE,
+    EvictionRules,
+    Flavor,
+    Fungibility,
+    Queue,
+    Quota,
+    ResourceGroup,
+)
+from mooring.model.resources import CPU, GPU, MEMORY, PODS, Amounts, amounts
 from mooring.model.scenario import Scenario
-from mooring.model.settings import Policy
+from mooring.model.settings import (
+    Backfill,
+    Defragmentation,
+    Eviction,
+    Failure,
+    Fairness,
+    Headroom,
+    Policy,
+)
 from mooring.model.topology import CLUSTER, NODE, Level, Topology
 from mooring.model.workload import (
     NodePreference,
@@ -36,7 +56,7 @@ from mooring.model.workload import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -60,7 +80,13 @@ instants = st.sampled_from((0.0, -100.0, 1.5, 1e-9, 1e12, 1 / 3)) | st.floats(
     -(2.0**40), 2.0**40, allow_nan=False
 )
 durations = st.sampled_from((0.0, 1.0, 59.0, 90.0, 7200.0, 129_600.0, 0.25)) | st.floats(0, 2.0**40)
+positive_durations = durations.filter(bool)
 weights = st.integers(1, 100)
+claims = st.sampled_from((0.0, 1.0, 2.5)) | st.floats(0, 2.0**40)
+priorities = st.integers(-10, 10) | st.just((1 << 31) - 1)
+counts = st.integers(0, 1_000_000)
+steps = st.integers(1, 10**9)
+effects = st.sampled_from(("NoSchedule", "PreferNoSchedule", "NoExecute"))
 
 T = TypeVar("T")
 
@@ -76,6 +102,44 @@ def quantities(resources: Sequence[str], most: int) -> SearchStrategy[Amounts]:
         return st.just(())
     one = st.integers(0, most) | st.sampled_from((1, 1000, 1024, 500))
     return st.dictionaries(st.sampled_from(resources), one, max_size=3).map(amounts)
+
+
+PLAIN: Mapping[Any, SearchStrategy[Any]] = {
+    int: st.integers(),
+    str: st.text(max_size=5),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False),
+    NoneType: st.none(),
+}
+
+
+def typed(hint: Any, plain: Mapping[Any, SearchStrategy[Any]] = PLAIN) -> SearchStrategy[Any]:
+    """Return values of any type of the model; a field has its default half of the time."""
+    if hint in plain:
+        return plain[hint]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return st.deferred(lambda: instances(hint, plain))
+    parts = get_args(hint)
+    if get_origin(hint) is not tuple:
+        return st.one_of(*(typed(part, plain) for part in parts))
+    if parts[1:] == (...,):
+        return tuples(typed(parts[0], plain))
+    return st.tuples(*(typed(part, plain) for part in parts))
+
+
+def instances(
+    class_: Any, plain: Mapping[Any, SearchStrategy[Any]] = PLAIN, **given: Any
+) -> SearchStrategy[Any]:
+    """Return values of a class, by its type hints; `given`: strategies of some fields."""
+    hints = get_type_hints(class_)
+    for field in fields(class_):
+        if field.init and field.name not in given:
+            found = typed(hints[field.name], plain)
+            is_needed = field.default is MISSING
+            given[field.name] = found if is_needed else st.just(field.default) | found
+    return st.builds(class_, **given)
 
 
 # -- cluster --------------------------------------------------------------------------------
@@ -118,7 +182,6 @@ def devices(draw: DrawFn) -> tuple[Device, ...]:
 
 def nodes(topology: Topology) -> SearchStrategy[Node]:
     """Return nodes with a domain at every level of the topology."""
-    effects = st.sampled_from(("NoSchedule", "PreferNoSchedule", "NoExecute"))
     domain = st.sampled_from(("d0", "d1", "no"))
     return st.builds(
         Node,
@@ -171,8 +234,8 @@ def shapes(
     if draw(st.booleans()):
         return shape
     clauses = st.lists(requirements(), min_size=1, max_size=2).map(tuple)
-    effects = st.sampled_from(("", "NoSchedule", "PreferNoSchedule", "NoExecute"))
-    tolerations = st.builds(Toleration, texts, st.sampled_from(("Equal", "Exists")), texts, effects)
+    operators = st.sampled_from(("Equal", "Exists"))
+    tolerations = st.builds(Toleration, texts, operators, texts, st.just("") | effects)
     level = st.sampled_from(levels)
     terms = st.builds(TaskTerm, level, labels, st.integers(0, 100))
     spreads = st.builds(SpreadTerm, level, labels, weights, st.booleans())
@@ -210,7 +273,9 @@ def leaves(draw: DrawFn, name: str, levels: Sequence[str], resources: Sequence[s
     least = draw(st.sampled_from((1, 2, 0, 3, 4)))
     most = draw(st.integers(max(least, 1), 6)) if least == 0 or draw(st.booleans()) else 0
     request = draw(topology_requests(levels, gcd(least, max(least, most))))
-    return PodGroup(name, draw(shapes(levels, resources)), least, most, request)
+    partial = draw(st.integers(0, least))
+    shape = draw(shapes(levels, resources))
+    return PodGroup(name, shape, least, most, request, partial=partial)
 
 
 @st.composite
@@ -226,7 +291,8 @@ def pod_groups(
         for _ in range(draw(st.integers(1, 2)))
         if free_names
     )
-    return PodGroup(name, groups=groups, topology=draw(_request_of(groups, levels)))
+    needed = draw(st.integers(0, len(groups)))
+    return PodGroup(name, groups=groups, topology=draw(_request_of(groups, levels)), needed=needed)
 
 
 def _request_of(
@@ -243,6 +309,7 @@ def workloads(
     levels: Sequence[str] = (CLUSTER, NODE),
     resources: Sequence[str] = RESOURCES,
     queues: Sequence[str] = (DEFAULT_QUEUE.name,),
+    classes: Sequence[tuple[str, int]] = (),
 ) -> Workload:
     """Draw a workload of one group named `main`, or of a few."""
     if draw(st.booleans()):
@@ -254,21 +321,30 @@ def workloads(
         if free_names:
             groups += (draw(pod_groups(free_names, levels, resources)),)
         request = draw(_request_of(groups, levels))
-    positive = durations.filter(bool)
+    given = st.tuples(st.just(""), priorities)
+    priority_class, priority = draw(given | st.sampled_from(classes) if classes else given)
     return Workload(
         name=draw(names),
         groups=groups,
         queue=draw(st.sampled_from(queues)),
-        priority=draw(st.integers(-10, 10) | st.just((1 << 31) - 1)),
+        priority=priority,
         submitted_at=draw(instants),
         topology=request,
         service=draw(st.booleans()),
         preemptible=draw(st.booleans()),
-        run_limit_s=draw(st.none() | positive),
-        estimate_s=draw(st.none() | positive),
+        run_limit_s=draw(st.none() | positive_durations),
+        estimate_s=draw(st.none() | positive_durations),
         minimum_run_s=draw(durations),
         checkpoint_at=draw(st.none() | instants),
         restart_cost_s=draw(durations),
+        priority_class=priority_class,
+        semi_preemptible=draw(st.booleans()),
+        deadline_at=draw(st.none() | instants),
+        preemption_delay_s=draw(durations),
+        grace_s=draw(st.none() | st.just(-1.0) | durations),
+        namespace=draw(texts),
+        user=draw(texts),
+        active=draw(st.booleans()),
     )
 
 
@@ -356,37 +432,212 @@ def _first_fit(shape: Shape, rooms: list[_Room]) -> tuple[str, int] | None:
     return None
 
 
-# -- scenarios ------------------------------------------------------------------------------
+# -- queues and policies --------------------------------------------------------------------
 
 
 @st.composite
-def queue_trees(draw: DrawFn) -> tuple[Queue, ...]:
-    """Draw queues, each under one that comes before it or under none."""
+def quotas(
+    draw: DrawFn, flavors: Sequence[str], resources: Sequence[str], *, has_limits: bool
+) -> tuple[Quota, ...]:
+    """Draw what a queue has, each (flavor, resource) once; without limits, for a root of kueue."""
+    pair = st.tuples(st.sampled_from(("", *flavors)), st.sampled_from(resources))
+    amount = st.none() | st.sampled_from((0, 500, 1000, 1024, 1500)) | st.integers(0, 1 << 40)
+    found = []
+    for flavor, resource in draw(st.lists(pair, max_size=3, unique=True)):
+        quota = draw(amount)
+        lent = st.none() | st.integers(0, 1 << 40 if quota is None else quota)
+        borrowing, lending = draw(st.tuples(amount, lent)) if has_limits else (None, None)
+        weight = draw(st.none() | claims)
+        found.append(Quota(resource, flavor, quota, draw(amount), weight, borrowing, lending))
+    return tuple(found)
+
+
+@st.composite
+def resource_groups(
+    draw: DrawFn, flavors: Sequence[str], resources: Sequence[str]
+) -> tuple[ResourceGroup, ...]:
+    """Draw up to two groups that have nothing in common."""
+    found = []
+    whats = draw(st.lists(st.sampled_from(resources), unique=True, max_size=3))
+    kinds = draw(st.lists(st.sampled_from(flavors), unique=True, max_size=4)) if flavors else []
+    middle = draw(st.integers(0, 2))
+    for some, of in ((whats[:middle], kinds[:middle]), (whats[middle:], kinds[middle:])):
+        if some and of:
+            found.append(ResourceGroup(tuple(some), tuple(of)))
+    return tuple(found)
+
+
+def fungibilities() -> SearchStrategy[Fungibility]:
+    """Return what happens at a flavor that has its price."""
+    rule = st.sampled_from(rules.AT_A_PRICE)
+    both_next = st.builds(Fungibility, *map(st.just, ("next", "next", "preempting")))
+    return st.builds(Fungibility, rule, rule) | both_next
+
+
+def eviction_rules() -> SearchStrategy[EvictionRules]:
+    """Return whom a queue may evict."""
+    found = st.builds(
+        EvictionRules,
+        st.sampled_from(("", *rules.WITHIN_QUEUE)),
+        st.sampled_from(("", *rules.RECLAIM)),
+        st.sampled_from(("", *rules.WHILE_BORROWING)),
+        st.none() | priorities,
+    )
+    reclaims = ("lower-priority", "any")
+    return found.map(
+        lambda r: r if r.reclaim in reclaims else replace(r, while_borrowing=rules.NEVER)
+    )
+
+
+@st.composite
+def queues_under(
+    draw: DrawFn, name: str, parent: str, policy: Policy, names_of: tuple[Sequence[str], ...]
+) -> Queue:
+    """Draw a queue with quota at a place in the tree."""
+    flavors, resources = names_of
+    has_limits = bool(parent) or policy.profile != "kueue"
+    some = st.none() | tuples(texts)
+    return Queue(
+        name,
+        parent,
+        draw(quotas(flavors, resources, has_limits=has_limits)),
+        draw(resource_groups(flavors, resources)),
+        draw(fungibilities()),
+        weight=draw(claims),
+        priority=draw(priorities),
+        order=draw(st.sampled_from(("", *rules.ORDERS))),
+        by_usage=draw(st.booleans()),
+        eviction=draw(eviction_rules()),
+        preempt_minimum_run_s=draw(st.none() | durations),
+        reclaim_minimum_run_s=draw(st.none() | durations),
+        run_limit_s=draw(st.none() | positive_durations),
+        stop=draw(st.sampled_from(("", *rules.STOPS))),
+        namespaces=draw(some),
+        users=draw(some),
+        bypass_limit=draw(st.none() | counts),
+        created_at=draw(instants),
+    )
+
+
+@st.composite
+def queue_trees(
+    draw: DrawFn, policy: Policy = Policy(), names_of: tuple[Sequence[str], ...] = (MODELS, (GPU,))
+) -> tuple[Queue, ...]:
+    """Draw a tree of queues, some plain; below leaves there may be local ones. In any order."""
     queues: list[Queue] = []
     for name in draw(st.lists(names, min_size=1, max_size=4, unique=True)):
-        parent = draw(st.sampled_from(("", *(queue.name for queue in queues))))
-        queues.append(Queue(name, parent))
-    return tuple(queues)
+        has_line = {queue.parent for queue in queues if queue.local}
+        above = [q.name for q in queues if not q.local and q.name not in has_line]
+        parent = draw(st.sampled_from(("", *above)))
+        is_inner = parent in {queue.parent for queue in queues if not queue.local}
+        if parent and not is_inner and not draw(st.integers(0, 2)):
+            queues.append(Queue(name, parent, local=True, weight=draw(claims)))
+        elif draw(st.booleans()):
+            queues.append(Queue(name, parent))
+        else:
+            queues.append(draw(queues_under(name, parent, policy, names_of)))
+    return tuple(draw(st.permutations(queues)))
 
 
-def policies(levels: Sequence[str] = ("",)) -> SearchStrategy[Policy]:
-    """Return policies."""
+def lines(queues: Sequence[Queue]) -> list[str]:
+    """Return the queues that workloads may stand in."""
+    inner = {queue.parent for queue in queues if not queue.local}
+    return [queue.name for queue in queues if queue.name not in inner]
+
+
+def fairnesses(resources: Sequence[str]) -> SearchStrategy[Fairness]:
+    """Return how surplus is shared."""
+    by_resource = st.dictionaries(st.sampled_from(resources), claims, max_size=2)
+    return st.builds(
+        Fairness,
+        st.none() | positive_durations,
+        positive_durations,
+        claims,
+        st.sampled_from(((), *rules.STRATEGIES)),
+        durations,
+        positive_durations,
+        by_resource.map(lambda found: tuple(sorted(found.items()))),
+    )
+
+
+def evictions() -> SearchStrategy[Eviction]:
+    """Return who may be asked to leave."""
+    by_cause = st.dictionaries(st.sampled_from(rules.CAUSES), positive_durations, max_size=3)
+    return st.builds(
+        Eviction,
+        by_cause.map(lambda found: tuple(sorted(found.items()))),
+        durations,
+        durations,
+        st.sampled_from(rules.MINIMUM_RUN_BY),
+        steps,
+        counts,
+        durations,
+        durations,
+        claims,
+        st.booleans(),
+        durations,
+    )
+
+
+def policies(
+    levels: Sequence[str] = (), resources: Sequence[str] = (GPU, CPU)
+) -> SearchStrategy[Policy]:
+    """Return policies, all but their headroom."""
+    taints = st.builds(Taint, names, texts, effects)
+    prices = claims.filter(bool)
+    flavors = st.lists(
+        st.builds(Flavor, names, labels, tuples(taints), prices),
+        max_size=2,
+        unique_by=lambda flavor: flavor.name,
+    )
+    classes = st.dictionaries(names, priorities, max_size=2)
     return st.builds(
         Policy,
         small=st.sampled_from(SCORES),
         gang=st.sampled_from(SCORES),
         service=st.sampled_from(SCORES),
         spread_within=st.sampled_from(("", *levels)),
-        devices=st.sampled_from(("linked", "lowest")),
-        search_steps=st.integers(1, 10**9),
-        mix_half_life_s=durations.filter(bool),
+        devices=st.sampled_from(rules.DEVICE_NAMES),
+        search_steps=steps,
+        mix_half_life_s=positive_durations,
         mix_learns=st.booleans(),
         gang_grace_s=durations,
+        profile=st.sampled_from(rules.PROFILES),
+        flavors=flavors.map(tuple),
+        priority_classes=classes.map(lambda found: tuple(sorted(found.items()))),
+        fairness=st.just(Fairness()) | fairnesses(resources),
+        eviction=st.just(Eviction()) | evictions(),
+        backfill=st.builds(Backfill, counts, durations, counts),
+        failure=st.builds(Failure, st.none() | counts, st.integers(1, 9), durations),
+        defragmentation=st.builds(Defragmentation, st.booleans(), claims, claims, counts),
+        headroom=st.just(()),
+        undeclared=st.sampled_from(rules.UNDECLARED),
     )
 
 
+@st.composite
+def policy_files(
+    draw: DrawFn, topology: Topology | None = None, cluster: tuple[Node, ...] = ()
+) -> PolicyFile:
+    """Draw queues and a policy that fit each other, and the nodes if there are any."""
+    topology = draw(topologies()) if topology is None else topology
+    has = sorted({name for node in cluster for name, _ in node.capacity} - {PODS, CPU, MEMORY})
+    resources = (GPU, CPU, MEMORY, PODS, *(has if cluster else RESOURCES[2:]))
+    policy = draw(st.just(Policy()) | policies(topology.names, resources))
+    models = [node.gpu_model for node in cluster if node.gpu_model] if cluster else MODELS
+    flavors = list(dict.fromkeys([*(flavor.name for flavor in policy.flavors), *models]))
+    queues = draw(st.just((DEFAULT_QUEUE,)) | queue_trees(policy, (flavors, resources)))
+    queue = st.sampled_from([queue.name for queue in queues])
+    flavor = st.sampled_from(("", *flavors))
+    promises = tuples(st.builds(Headroom, queue, st.integers(1, 99), durations, flavor))
+    return PolicyFile(topology, queues, replace(policy, headroom=draw(promises)))
+
+
+# -- scenarios ------------------------------------------------------------------------------
+
+
 def memories() -> SearchStrategy[Memory]:
-    """Return memories."""
+    """Return memories. Fields that nothing is said of here are drawn by their types."""
     kinds = st.builds(
         TaskType,
         quantities(RESOURCES, 1 << 20),
@@ -395,7 +646,13 @@ def memories() -> SearchStrategy[Memory]:
         tuples(st.sampled_from(MODELS)),
     )
     mix = st.dictionaries(kinds, durations, max_size=3).map(lambda found: tuple(found.items()))
-    return st.builds(Memory, mix, st.integers(0, 1 << 40), instants)
+    return instances(
+        Memory,
+        {**PLAIN, str: texts},
+        mix=mix,
+        arrivals=st.integers(0, 1 << 40),
+        mix_at=instants,
+    )
 
 
 @st.composite
@@ -414,18 +671,28 @@ def _finished(
 
 
 @st.composite
-def scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Scenario:
-    """Draw a whole moment; some of the workloads run."""
+def _releasing(
+    draw: DrawFn, placements: tuple[Placement, ...]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Draw tasks that are on their way out: some of those that have a place."""
+    some = [(p.group, p.tasks) for p in placements if draw(st.booleans())]
+    return tuple((group, tasks[: draw(st.integers(1, len(tasks)))]) for group, tasks in some)
+
+
+@st.composite
+def whole_scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Scenario:
+    """Draw a whole moment, with everything that a file may say; some of the workloads run."""
     topology = draw(topologies())
     cluster = draw(clusters(topology, most_nodes))
-    queues = draw(st.just((DEFAULT_QUEUE,)) | queue_trees())
+    rules = draw(policy_files(topology, cluster))
     resources = {name for node in cluster for name, _ in node.capacity} - {PODS}
     drawn = draw(
         st.lists(
             workloads(
                 topology.names,
                 sorted(resources) if cluster else RESOURCES,
-                [queue.name for queue in queues],
+                lines(rules.queues),
+                rules.policy.priority_classes,
             ),
             max_size=most_workloads,
             unique_by=lambda workload: workload.name,
@@ -437,16 +704,67 @@ def scenarios(draw: DrawFn, most_nodes: int = 4, most_workloads: int = 4) -> Sce
         if draw(st.booleans()):
             placements = _place(workload, rooms) if draw(st.integers(0, 3)) else ()
             finished = draw(_finished(workload, placements))
-            running.append(Adopted(workload, placements, draw(instants), finished))
+            releasing = draw(_releasing(placements))
+            running.append(Adopted(workload, placements, draw(instants), finished, releasing))
         else:
             waiting.append(workload)
     return Scenario(
         now=draw(instants),
         topology=topology,
         nodes=cluster,
-        queues=queues,
-        policy=draw(st.just(Policy()) | policies(topology.names)),
+        queues=rules.queues,
+        policy=rules.policy,
         waiting=tuple(waiting),
         running=tuple(running),
         memory=draw(st.just(Memory()) | memories()),
     )
+
+
+def scenarios() -> SearchStrategy[Scenario]:
+    """Return moments in which queues have no rules, and the memory is fresh but for the mix."""
+    return whole_scenarios().map(_without_rules)
+
+
+def _without_rules(scenario: Scenario) -> Scenario:
+    given, memory = scenario.policy, scenario.memory
+    policy = Policy(
+        small=given.small,
+        gang=given.gang,
+        service=given.service,
+        spread_within=given.spread_within,
+        devices=given.devices,
+        search_steps=given.search_steps,
+        mix_half_life_s=given.mix_half_life_s,
+        mix_learns=given.mix_learns,
+        gang_grace_s=given.gang_grace_s,
+    )
+    return replace(
+        scenario,
+        queues=tuple(Queue(queue.name, queue.parent) for queue in scenario.queues),
+        policy=policy,
+        waiting=tuple(map(_plain_workload, scenario.waiting)),
+        running=tuple(
+            replace(adopted, workload=_plain_workload(adopted.workload), releasing=())
+            for adopted in scenario.running
+        ),
+        memory=Memory(mix=memory.mix, arrivals=memory.arrivals, mix_at=memory.mix_at),
+    )
+
+
+def _plain_workload(workload: Workload) -> Workload:
+    return replace(
+        workload,
+        groups=tuple(map(_plain_group, workload.groups)),
+        priority_class="",
+        semi_preemptible=False,
+        deadline_at=None,
+        preemption_delay_s=0.0,
+        grace_s=None,
+        namespace="",
+        user="",
+        active=True,
+    )
+
+
+def _plain_group(group: PodGroup) -> PodGroup:
+    return replace(group, groups=tuple(map(_plain_group, group.groups)), partial=0, needed=0)

@@ -18,9 +18,10 @@ import pytest
 from mooring.journal import FORMAT, Journal, JournalError
 from mooring.model.cluster import Device, Node
 from mooring.model.codec import CodecError
-from mooring.model.events import Ended, Event, PolicyChanged, Submitted
+from mooring.model.events import Ended, Event, PolicyChanged, QueuesChanged, Submitted
 from mooring.model.memory import Memory, TaskType
 from mooring.model.plan import Bind, Plan, Record
+from mooring.model.queues import Queue
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
 from mooring.model.topology import Level, Topology
@@ -97,15 +98,20 @@ def test_short_text_is_plain_and_long_text_is_small(written: Path) -> None:
     assert all(size < 1500 for _, size in rows)
 
 
-def test_policy_is_written_out_so_that_later_defaults_do_not_change_it(path: Path) -> None:
+def test_rules_are_written_out_so_that_later_defaults_do_not_change_them(path: Path) -> None:
+    changes = PolicyChanged(Policy()), QueuesChanged((Queue("q"),))
     with Journal.create(path, Scenario()) as journal:
-        journal.append(Record(0.0, (PolicyChanged(Policy()),), Plan()))
+        journal.append(Record(0.0, changes, Plan()))
+        assert next(journal.records()).events == changes
     with contextlib.closing(sqlite3.connect(path)) as db:
-        (events,) = db.execute("SELECT events FROM records").fetchone()
-        (header,) = db.execute("SELECT scenario FROM header").fetchone()
-    steps = f'"search_steps":{Policy().search_steps}'
-    assert steps in events
-    assert steps in (header if isinstance(header, str) else zlib.decompress(header).decode())
+        cells = (
+            *db.execute("SELECT events FROM records"),
+            *db.execute("SELECT scenario FROM header"),
+        )
+    for (cell,) in cells:
+        text = cell if isinstance(cell, str) else zlib.decompress(cell).decode()
+        assert f'"search_steps":{Policy().search_steps}' in text
+        assert f'"weight":{Queue("q").weight}' in text
 
 
 def test_batch_is_seen_by_others_when_full_or_flushed(path: Path) -> None:

@@ -1,6 +1,6 @@
 """Build and check the manual: write what is generated, then look for links that lead nowhere.
 
-`make docs` writes the JSON schema of scenario files and the help texts of the command line; with
+`make docs` writes the JSON schemas of the files and the help texts of the command line; with
 `--check` nothing is written, and what is out of date is told.
 """
 
@@ -15,7 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from mooring.cli.main import main as mooring
-from mooring.config import scenario_schema
+from mooring.config import policy_schema, scenario_schema
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,11 +26,15 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 def generated() -> dict[Path, str]:
     """Return every file of the manual that is generated, wholly or in part, as it should be."""
     page = DOCS / "cli.md"
-    schema = json.dumps(scenario_schema(), indent=1, ensure_ascii=False) + "\n"
     return {
-        DOCS / "scenario.schema.json": schema,
+        DOCS / "scenario.schema.json": _text(scenario_schema()),
+        DOCS / "policy.schema.json": _text(policy_schema()),
         page: HELP.sub(lambda found: _help(found["command"].split()), page.read_text("utf-8")),
     }
+
+
+def _text(schema: object) -> str:
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def _help(command: list[str]) -> str:

@@ -18,7 +18,7 @@ import pytest
 import mooring
 from mooring.cli import main
 from mooring.cli.main import parser
-from mooring.config import dump_scenario, scenario_schema
+from mooring.config import dump_scenario, policy_schema, scenario_schema
 from mooring.engine import Engine
 from mooring.journal import Journal, Recorder
 from mooring.model.scenario import Scenario
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.yaml"))
 PAGE = (ROOT / "docs" / "cli.md").read_text("utf-8")
-SHOWN = re.findall(r"^\$ mooring (.*)\n((?:(?!```|\$ ).*\n)+)", PAGE, re.MULTILINE)
+PAGES = PAGE + (ROOT / "docs" / "policy.md").read_text("utf-8")
+SHOWN = re.findall(r"^\$ mooring (.*)\n((?:(?!```|\$ ).*\n)+)", PAGES, re.MULTILINE)
 """Commands of the manual, and what they print there."""
 
 
@@ -281,7 +282,7 @@ def test_a_scenario_comes_from_standard_input(
 def test_standard_input_is_not_read_for_ever(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mooring.config.scenario.FILE_MOST", 1 << 20)
+    monkeypatch.setattr("mooring.config.files.FILE_MOST", 1 << 20)
     result = run("decide", "-", stdin=b"y\n" * (1 << 20))
 
     assert (result.code, result.out) == (2, "")
@@ -321,12 +322,12 @@ def test_every_mistake_is_a_line(run: Callable[..., Result], tmp_path: Path) -> 
     assert [line for line in lines if "nodes: 3: give a list" in line]
 
 
-@pytest.mark.parametrize("command", ["decide", "replay"])
+@pytest.mark.parametrize("command", ["decide", "policy check", "policy show", "replay"])
 @pytest.mark.parametrize("name", ["none.yaml", "", "zero\0byte", "x" * 5000])
 def test_what_cannot_be_read_is_one_line(
     run: Callable[..., Result], tmp_path: Path, command: str, name: str
 ) -> None:
-    result = run(command, f"{tmp_path}/{name}")
+    result = run(*command.split(), f"{tmp_path}/{name}")
 
     assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
@@ -379,6 +380,10 @@ def test_a_scenario_that_contradicts_itself_is_one_line(
         ["decide", "a", "b"],
         ["decide", "-o", "xml", "a"],
         ["decide", "--sett", "a"],
+        ["policy"],
+        ["policy", "check"],
+        ["policy", "show", "-o", "xml", "a"],
+        ["policy", "draw", "a"],
         ["experiment"],
         ["experiment", "openb"],
         ["experiment", "openb", "--traces", ".", "--policy", "nonsense"],
@@ -551,6 +556,7 @@ def test_ctrl_c_leaves_what_is_done(
 
 def test_schema_prints_the_schema(run: Callable[..., Result]) -> None:
     assert run("schema").data == scenario_schema()
+    assert run("schema", "--policy").data == policy_schema()
 
 
 def test_version(run: Callable[..., Result]) -> None:
@@ -563,6 +569,9 @@ def commands() -> list[tuple[str, ...]]:
     return [
         (),
         ("decide",),
+        ("policy",),
+        ("policy", "check"),
+        ("policy", "show"),
         ("replay",),
         ("experiment",),
         ("experiment", "openb"),

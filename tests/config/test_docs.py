@@ -1,4 +1,4 @@
-"""The manual's page of the format: its examples read, and it names everything."""
+"""The manual's pages of the format: their examples read, and they name everything."""
 
 from __future__ import annotations
 
@@ -9,26 +9,33 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mooring.config import (
-    DEVICE_NAMES,
-    NAMES,
+    dump_policy,
     dump_scenario,
+    load_policy,
     load_scenario,
+    policy_schema,
+    read_policy,
     read_scenario,
     scenario_schema,
 )
 from mooring.config.parse import parse
+from mooring.config.rules import CHOICES
 from mooring.config.schema import KEYS
 from mooring.model.mig import GEOMETRIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "scenario.md").read_text("utf-8")
+RULES_PAGE = (DOCS / "policy.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+RULES = re.findall(r"^```yaml\n(.*?)^```$", RULES_PAGE, re.MULTILINE | re.DOTALL)
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
 VALIDATOR = Draft202012Validator(scenario_schema())
+POLICY_VALIDATOR = Draft202012Validator(policy_schema())
 
 
 def test_there_are_examples() -> None:
     assert len(BLOCKS) >= 4
+    assert len(RULES) >= 5
     assert len(EXAMPLES) >= 3
 
 
@@ -37,6 +44,19 @@ def test_examples_of_the_page_read(text: str) -> None:
     scenario = read_scenario(text)
     assert read_scenario(dump_scenario(scenario)) == scenario
     VALIDATOR.validate(parse(text))
+
+
+@pytest.mark.parametrize("text", RULES, ids=range(len(RULES)))
+def test_examples_of_the_page_on_policies_read(text: str) -> None:
+    policy = read_policy(text)
+    assert read_policy(dump_policy(policy)) == policy
+    POLICY_VALIDATOR.validate(parse(text))
+
+
+def test_the_example_of_a_policy_is_one() -> None:
+    policy = load_policy(DOCS / "examples" / "policy.yaml")
+    assert read_policy(dump_policy(policy)) == policy
+    POLICY_VALIDATOR.validate(parse((DOCS / "examples" / "policy.yaml").read_text("utf-8")))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -53,5 +73,5 @@ def test_the_page_names_every_key(kind: str) -> None:
 
 
 def test_the_page_names_every_choice() -> None:
-    words = [*NAMES, *DEVICE_NAMES, *GEOMETRIES]
+    words = [*CHOICES, *GEOMETRIES]
     assert [word for word in words if word not in PAGE] == []

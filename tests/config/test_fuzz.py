@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = re.findall(r"^```yaml\n(.*?)^```$", (DOCS / "scenario.md").read_text("utf-8"), re.M | re.S)
+PAGES = "".join((DOCS / page).read_text("utf-8") for page in ("scenario.md", "policy.md"))
+PAGE = re.findall(r"^```yaml\n(.*?)^```$", PAGES, re.M | re.S)
 FILES = [path.read_text("utf-8") for path in sorted((DOCS / "examples").glob("*.yaml"))]
 GOOD = [*FILES, *PAGE, *(json.dumps(parse(text), indent=1) for text in FILES)]
 
@@ -29,7 +30,20 @@ KEY_LIST = sorted({key for keys in KEYS.values() for key in keys})
 ODD = [
     *("", "null", "~", "true", "-1", "0", "1", "2", "1.5", "1e400", ".nan", "-.inf", "9" * 30),
     *("9" * 5000, "0x" + "f" * 5000, "''", '"\\0"', '"\\ud800"', "[]", "{}", "[[]]", "[{}]"),
-    *("{a: b}", "a", "node", "cluster", "main", "64Gi", "500m", "2h", "1d12h", "1g.5gb", "&x [*x]"),
+    *(
+        "{a: b}",
+        "a",
+        "node",
+        "cluster",
+        "main",
+        "64Gi",
+        "500m",
+        "2h",
+        "1d12h",
+        "1g.5gb",
+        "&x [*x]",
+        "unlimited",
+    ),
     *("&y {groups: [*y]}", "*x", "*y", "!!binary x", "? x", "- x", "|", ">", "<<", "%", "@", "`"),
     *(
         "---",
@@ -66,6 +80,7 @@ ODD_DATA: list[object] = [
     ),
     *([], {}, [[]], [{}], ["a"], [0], [0, 0], [[0, 4]], {"a": "b"}, {"name": "a"}, [{"name": "a"}]),
 ]
+SECTIONS = ("fairness", "eviction", "backfill", "failure", "defragmentation")
 STRUCTURE = [*"[]{},:-#&*!|>'\"%@`", "\n", "\n  ", "\n    "]
 
 
@@ -175,6 +190,7 @@ def test_an_odd_value_anywhere_is_no_crash(value: str) -> None:
     for kind, keys in KEYS.items():
         for key in keys:
             item = f"{{name: n, {key}: {value}}}"
+            bare = f"{{{key}: {value}}}"
             text = {
                 "workload": f"workloads: [{item}]",
                 "group": f"workloads: [{{name: w, groups: [{item}]}}]",
@@ -183,5 +199,18 @@ def test_an_odd_value_anywhere_is_no_crash(value: str) -> None:
                 "placement": f"nodes: [{{name: n, gpus: 1}}]\nworkloads: [{{name: w, gpus: 1, "
                 f"running: true, placements: [{item}]}}]",
                 "scenario": f"{key}: {value}",
+                "queue": f"queues: [{item}]",
+                "quota": f"queues: [{{name: q, quotas: [{{resource: gpu, {key}: {value}}}]}}]",
+                "resource_group": f"queues: [{{name: q, groups: [{bare}]}}]",
+                "fungibility": f"queues: [{{name: q, fungibility: {bare}}}]",
+                "eviction_rules": f"queues: [{{name: q, eviction: {bare}}}]",
+                "flavor": f"policy: {{flavors: [{item}]}}",
+                "headroom": f"policy: {{headroom: [{bare}]}}",
+                "minimum_run": f"policy: {{eviction: {{minimum_run: {bare}}}}}",
+                "some_tasks": f"workloads: [{{name: w, running: true, finished: [{bare}], "
+                f"releasing: [{bare}]}}]",
+                "memory": f"memory: {bare}\n",
+                "policy": f"policy: {bare}",
+                **{one: f"policy: {{{one}: {bare}}}" for one in SECTIONS},
             }.get(kind, f"{kind}: {item}\nmemory: {{mix: [{item}]}}\nqueues: [{item}]")
             outcome(text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mooring.config import ConfigError, Mistake, load_scenario, read_scenario
+from mooring.config import ConfigError, Mistake, load_scenario, read_policy, read_scenario
 from mooring.config.parse import FILE_MOST
 from mooring.config.reader import MISTAKES_MOST, VALUES_MOST, Cursor, EnoughError, Notes
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 CLUSTER = """
 topology: {levels: [superpod, leaf]}
 nodes:
-  - {name: a, path: [s, l], cpu: 8, memory: 64Gi, pods: 3, gpus: 4, gpu_memory: 40Gi}
-  - {name: m, path: [s, l], cpu: 8, gpus: 2, mig: a100-40gb}
+  - {name: a, path: [s, l], cpu: 8, memory: 64Gi, pods: 3, gpus: 4, gpu_memory: 40Gi,
+     gpu_model: H100}
+  - {name: m, path: [s, l], cpu: 8, gpus: 2, mig: a100-40gb, gpu_model: A100}
   - {name: c, path: [s, k], cpu: 8, resources: {rdma: 2}}
 """
 
@@ -35,6 +36,16 @@ def workload(text: str) -> str:
 def running(shape: str, placement: str) -> str:
     return workload(f"{shape}, running: true, placements: [{{{placement}}}]")
 
+
+def queue(text: str, more: str = "") -> str:
+    return f"{CLUSTER}queues: [{{name: q, {text}}}]\n{more}"
+
+
+def quota(text: str, more: str = "") -> str:
+    return queue(f"quotas: [{{{text}}}]", more)
+
+
+KUEUE = "policy: {profile: kueue}"
 
 # file, path, part of the fix
 TABLE: dict[str, tuple[str, str, str]] = {
@@ -142,6 +153,317 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a type twice": ("memory: {mix: [{count: 1}, {count: 2}]}", "memory.mix[1]", "once"),
     "a type without count": ("memory: {mix: [{gpus: 1}]}", "memory.mix[0].count", "needed"),
     "a negative count": ("memory: {mix: [{count: -1}]}", "memory.mix[0].count", "from 0"),
+    "memory of another type": ("memory: {pasts: {}}", "memory.pasts", "give a list"),
+    "memory deep inside": (
+        "memory: {pasts: [[w, {failures: 1}], [v, {failures: x}]]}",
+        "memory.pasts[1][1].failures",
+        "give a whole number",
+    ),
+    "memory with an unknown field": (
+        "memory: {pasts: [[w, {failuers: 1}]]}",
+        "memory.pasts[0][1]",
+        "unknown field 'failuers'",
+    ),
+    "memory without a field": ("memory: {pasts: [[w]]}", "memory.pasts[0]", "a list of 2"),
+    "memory that contains itself": (
+        "memory: {pasts: &p [*p]}",
+        "memory.pasts" + "[0]" * 65,
+        "64 deep",
+    ),
+    "memory of two lines": ('memory: {pasts: [["a\\nb", {}]]}', "memory.pasts[0][0]", "one line"),
+    "memory with a huge number": (
+        f"memory: {{pasts: [[w, {{failures: {'9' * 99}9}}]]}}",
+        "memory.pasts[0][1].failures",
+        "whole number",
+    ),
+    "memory with a huge number in JSON": (
+        f'{{"memory": {{"pasts": [["w", {{"failures": 1{"0" * 99}}}]]}}}}',
+        "memory.pasts[0][1].failures",
+        "99 digits",
+    ),
+    "an unknown memory": ("memory: {past: []}", "memory.past", "did you mean 'pasts'?"),
+    # queues
+    "an unknown key of a queue": (queue("qoutas: []"), "queues[0].qoutas", "'quotas'?"),
+    "a quota without resource": (quota("quota: 1"), "queues[0].quotas[0].resource", "needed"),
+    "a quota of devices by the key": (
+        quota("resource: gpus"),
+        "queues[0].quotas[0].resource",
+        "did you mean 'gpu'?",
+    ),
+    "a quota of devices by their plugin": (
+        quota("resource: nvidia.com/gpu"),
+        "queues[0].quotas[0].resource",
+        "did you mean 'gpu'?",
+    ),
+    "a quota in capitals": (
+        "queues: [{name: q, quotas: [{resource: CPU}]}]",
+        "queues[0].quotas[0].resource",
+        "did you mean 'cpu'?",
+    ),
+    "a quota of what no node has": (
+        quota("resource: rdna"),
+        "queues[0].quotas[0].resource",
+        "did you mean 'rdma'?",
+    ),
+    "a quota of what nobody knows": (
+        quota("resource: zzz"),
+        "queues[0].quotas[0].resource",
+        "some node has, or 'gpu'",
+    ),
+    "a quota of a port": (
+        quota("resource: port/80"),
+        "queues[0].quotas[0].resource",
+        "host port",
+    ),
+    "an unknown flavor": (
+        quota("resource: gpu, flavor: H10"),
+        "queues[0].quotas[0].flavor",
+        "(there are 'H100', 'A100'); did you mean 'H100'?",
+    ),
+    "an unknown flavor beside a declared one": (
+        quota("resource: gpu, flavor: slo", "policy: {flavors: [slow]}"),
+        "queues[0].quotas[0].flavor",
+        "did you mean 'slow'?",
+    ),
+    "a pair twice": (
+        queue("quotas: [{resource: gpu, flavor: H100}, {flavor: H100, resource: gpu}]"),
+        "queues[0].quotas[1]",
+        "already one for gpu of H100",
+    ),
+    "a pair of all flavors twice": (
+        queue("quotas: [{resource: gpu}, {resource: gpu}]"),
+        "queues[0].quotas[1]",
+        "already one for gpu",
+    ),
+    "a negative quota": (
+        quota("resource: gpu, quota: -2"),
+        "queues[0].quotas[0].quota",
+        "devices, like 8 or 0.5; nothing else, and not less than 0, or unlimited",
+    ),
+    "a quota in words": (
+        quota("resource: cpu, quota: all"),
+        "queues[0].quotas[0].quota",
+        "or unlimited",
+    ),
+    "a limit that is a flag": (
+        quota("resource: memory, limit: true"),
+        "queues[0].quotas[0].limit",
+        "bytes",
+    ),
+    "half a pod": (quota("resource: pods, quota: 0.5"), "queues[0].quotas[0].quota", "whole"),
+    "a quota beyond all": (
+        quota("resource: gpu, quota: 1e15"),
+        "queues[0].quotas[0].quota",
+        "give less, or unlimited",
+    ),
+    "a negative weight": (
+        quota("resource: gpu, weight: -1"),
+        "queues[0].quotas[0].weight",
+        "from 0",
+    ),
+    "more lent than there is": (
+        quota("resource: gpu, quota: 1.5, lending_limit: 2"),
+        "queues[0].quotas[0].lending_limit",
+        "at most 1.5, the quota",
+    ),
+    "lent without quota": (
+        quota("resource: memory, lending_limit: 1Gi"),
+        "queues[0].quotas[0].lending_limit",
+        "at most 0, the quota",
+    ),
+    "borrowing from nobody": (
+        quota("resource: gpu, borrowing_limit: 2", KUEUE),
+        "queues[0].quotas[0].borrowing_limit",
+        "give the queue a parent",
+    ),
+    "lending to nobody": (
+        quota("resource: gpu, quota: 2, lending_limit: 2", KUEUE),
+        "queues[0].quotas[0].lending_limit",
+        "give the queue a parent",
+    ),
+    "a group without flavors": (
+        queue("groups: [{resources: [gpu]}]"),
+        "queues[0].groups[0].flavors",
+        "at least one",
+    ),
+    "a group of nothing": (
+        queue("groups: [{resources: [], flavors: [H100]}]"),
+        "queues[0].groups[0].resources",
+        "at least one",
+    ),
+    "an unknown flavor of a group": (
+        queue("groups: [{resources: [gpu], flavors: [H100, B200]}]"),
+        "queues[0].groups[0].flavors[1]",
+        "GPU model of a node",
+    ),
+    "an unknown resource of a group": (
+        queue("groups: [{resources: [gpu, rdna], flavors: [H100]}]"),
+        "queues[0].groups[0].resources[1]",
+        "did you mean 'rdma'?",
+    ),
+    "a flavor in two groups": (
+        queue("groups: [{resources: [gpu], flavors: [H100]}, {resources: [cpu], flavors: [H100]}]"),
+        "queues[0].groups[1].flavors[0]",
+        "each flavor once, in one group",
+    ),
+    "a resource in two groups": (
+        queue("groups: [{resources: [gpu], flavors: [H100]}, {resources: [gpu], flavors: [A100]}]"),
+        "queues[0].groups[1].resources[0]",
+        "each resource once, in one group",
+    ),
+    "an unknown fungibility": (
+        queue("fungibility: {when_borrowing: go}"),
+        "queues[0].fungibility.when_borrowing",
+        "'stop', 'next'",
+    ),
+    "a preference that is never asked": (
+        queue("fungibility: {when_borrowing: stop, prefer: preempting}"),
+        "queues[0].fungibility.prefer",
+        "when_borrowing: next",
+    ),
+    "an unknown rule of eviction": (
+        queue("eviction: {within_queue: lower-newer}"),
+        "queues[0].eviction.within_queue",
+        "did you mean 'lower-or-newer'?",
+    ),
+    "reclaim of another kind": (
+        queue("eviction: {reclaim: lower-or-newer}"),
+        "queues[0].eviction.reclaim",
+        "'any'",
+    ),
+    "evicting further than allowed": (
+        queue("eviction: {reclaim: never, while_borrowing: lower-priority}"),
+        "queues[0].eviction.while_borrowing",
+        "reclaim: lower-priority",
+    ),
+    "evicting further than kueue does by itself": (
+        queue("eviction: {while_borrowing: lower-priority}", KUEUE),
+        "queues[0].eviction.while_borrowing",
+        "reclaim: lower-priority",
+    ),
+    "an unknown order": (queue("order: fifo"), "queues[0].order", "'strict', 'best-effort'"),
+    "an unknown stop": (queue("stop: halt"), "queues[0].stop", "'hold', 'drain'"),
+    "a queue of negative weight": (queue("weight: -0.5"), "queues[0].weight", "from 0"),
+    "no run limit of a queue": (queue("run_limit: 0"), "queues[0].run_limit", "longer than 0"),
+    "a namespace for all": (queue("namespaces: all"), "queues[0].namespaces", "give a list"),
+    "local without parent": (queue("local: true"), "queues[0].parent", "give one"),
+    "local with quota": (
+        "queues: [a, {name: b, parent: a, local: true, quotas: []}]",
+        "queues[1].quotas",
+        "has no quota",
+    ),
+    "local with groups": (
+        "queues: [a, {name: b, parent: a, local: true, groups: []}]",
+        "queues[1].groups",
+        "has no quota",
+    ),
+    "below a local queue": (
+        "queues: [a, {name: b, parent: a, local: true}, {name: c, parent: b}]",
+        "queues[2].parent",
+        "'b' is local",
+    ),
+    "local beside queues with quota": (
+        "queues: [a, {name: b, parent: a}, {name: c, parent: a, local: true}]",
+        "queues[2].parent",
+        "below 'a' are queues with quota",
+    ),
+    # policy
+    "an unknown section": ("policy: {evictions: {}}", "policy.evictions", "'eviction'?"),
+    "a section that is none": ("policy: {fairness: high}", "policy.fairness", "a mapping"),
+    "a profile that is none": ("policy: {profile: kuueue}", "policy.profile", "'kueue'?"),
+    "a flavor twice": ("policy: {flavors: [a, {name: a}]}", "policy.flavors[1]", "already"),
+    "a flavor without name": ("policy: {flavors: [{price: 2}]}", "policy.flavors[0].name", "it"),
+    "a flavor for nothing": (
+        "policy: {flavors: [{name: a, price: 0}]}",
+        "policy.flavors[0].price",
+        "above 0",
+    ),
+    "a class in words": (
+        "policy: {priority_classes: {high: much}}",
+        "policy.priority_classes.high",
+        "whole number",
+    ),
+    "a class too high": (
+        "policy: {priority_classes: {high: 3000000000}}",
+        "policy.priority_classes.high",
+        "2147483647",
+    ),
+    "strategies the wrong way round": (
+        "policy: {fairness: {strategies: [initial-share, final-share]}}",
+        "policy.fairness.strategies",
+        "[final-share, initial-share]",
+    ),
+    "an unknown strategy": (
+        "policy: {fairness: {strategies: [last-share]}}",
+        "policy.fairness.strategies[0]",
+        "'final-share'",
+    ),
+    "history that fades at once": (
+        "policy: {fairness: {half_life: 0}}",
+        "policy.fairness.half_life",
+        "longer than 0",
+    ),
+    "usage of devices by the key": (
+        "policy: {fairness: {usage_weights: {gpus: 2}}}",
+        "policy.fairness.usage_weights.gpus",
+        "did you mean 'gpu'?",
+    ),
+    "a negative weight of usage": (
+        "policy: {fairness: {usage_weights: {gpu: -2}}}",
+        "policy.fairness.usage_weights.gpu",
+        "from 0",
+    ),
+    "an unknown cause": (
+        "policy: {eviction: {minimum_run: {fairshare: 1h}}}",
+        "policy.eviction.minimum_run.fairshare",
+        "did you mean 'fair-share'?",
+    ),
+    "a minimum in words": (
+        "policy: {eviction: {minimum_run: {quota: long}}}",
+        "policy.eviction.minimum_run.quota",
+        "2h",
+    ),
+    "a minimum by another": (
+        "policy: {eviction: {minimum_run_by: leaf}}",
+        "policy.eviction.minimum_run_by",
+        "'lca', 'queue'",
+    ),
+    "half a reservation": (
+        "policy: {backfill: {reservations: 0.5}}",
+        "policy.backfill.reservations",
+        "whole",
+    ),
+    "nodes avoided from the start": (
+        "policy: {failure: {node_failures: 0}}",
+        "policy.failure.node_failures",
+        "from 1",
+    ),
+    "a negative budget": (
+        "policy: {defragmentation: {budget: -1}}",
+        "policy.defragmentation.budget",
+        "from 0",
+    ),
+    "headroom for nobody": (
+        "policy: {headroom: [{gpus: 1, within: 1m}]}",
+        "policy.headroom[0].queue",
+        "needed",
+    ),
+    "headroom for an unknown queue": (
+        "policy: {headroom: [{queue: defalt, gpus: 1, within: 1m}]}",
+        "policy.headroom[0].queue",
+        "did you mean 'default'?",
+    ),
+    "headroom of an unknown flavor": (
+        f"{CLUSTER}policy: {{headroom: [{{queue: default, gpus: 1, within: 1m, flavor: H10}}]}}",
+        "policy.headroom[0].flavor",
+        "did you mean 'H100'?",
+    ),
+    "headroom some day": (
+        "policy: {headroom: [{queue: default, gpus: 1}]}",
+        "policy.headroom[0].within",
+        "needed",
+    ),
+    "undeclared in other words": ("policy: {undeclared: no}", "policy.undeclared", "'ignore'"),
     # nodes
     "a node without name": ("nodes: [{cpu: 1}]", "nodes[0].name", "needed"),
     "a node twice": ("nodes: [{name: a}, {name: a}]", "nodes[1].name", "already"),
@@ -254,6 +576,48 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "queues: [team]\nworkloads: [{name: a}]",
         "workloads[0].queue",
         "'default'",
+    ),
+    "a queue that has queues below it": (
+        "queues: [a, {name: b, parent: a}, {name: c, parent: a}]\nworkloads: [{name: w, queue: a}]",
+        "workloads[0].queue",
+        "under 'a' there are 'b', 'c'",
+    ),
+    "an unknown class": (
+        "policy: {priority_classes: {high: 9, low: 1}}\n"
+        "workloads: [{name: w, priority_class: hihg}]",
+        "workloads[0].priority_class",
+        "(there are 'high', 'low'); did you mean 'high'?",
+    ),
+    "a class where there is none": (
+        workload("priority_class: high"),
+        "workloads[0].priority_class",
+        "(there is none)",
+    ),
+    "a class and a priority": (
+        "policy: {priority_classes: {high: 9}}\n"
+        "workloads: [{name: w, priority: 9, priority_class: high}]",
+        "workloads[0].priority",
+        "remove it",
+    ),
+    "a negative grace": (workload("grace: -2"), "workloads[0].grace", "negative, or never"),
+    "a deadline in words": (workload("deadline_at: soon"), "workloads[0].deadline_at", "number"),
+    "more than all in part": (workload("tasks: 4, partial: 5"), "workloads[0].partial", "most 4"),
+    "none in part": (workload("tasks: 4, partial: 0"), "workloads[0].partial", "from 1"),
+    "part of nothing": (workload("min: 0, max: 4, partial: 1"), "workloads[0].partial", "most 0"),
+    "needed without groups": (
+        workload("groups: [{name: a, needed: 1}]"),
+        "workloads[0].groups[0].needed",
+        "remove it",
+    ),
+    "more needed than there are": (
+        workload("groups: [{name: a, needed: 2, groups: [{name: b}]}]"),
+        "workloads[0].groups[0].needed",
+        "at most 1",
+    ),
+    "needed beside all groups": (
+        workload("needed: 1, groups: [{name: a}, {name: b}]"),
+        "workloads[0].needed",
+        "unknown key",
     ),
     "an unknown resource": (
         workload("resources: {rdna: 1}"),
@@ -484,6 +848,32 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "workloads[0].finished[0].tasks[0]",
         "each task once",
     ),
+    "leaving but not running": (
+        workload("releasing: []"),
+        "workloads[0].releasing",
+        "running: true",
+    ),
+    "leaving and never there": (
+        running("tasks: 2", "nodes: [a]").replace(
+            "placements", "releasing: [{tasks: [0, 1]}], placements"
+        ),
+        "workloads[0].releasing[0].tasks[1]",
+        "that one of the placements has",
+    ),
+    "leaving twice": (
+        running("tasks: 2", "nodes: [a]").replace(
+            "placements", "releasing: [{tasks: [0]}, {tasks: [0]}], placements"
+        ),
+        "workloads[0].releasing[1].tasks[0]",
+        "each once",
+    ),
+    "nobody is leaving": (
+        running("tasks: 1", "nodes: [a]").replace(
+            "placements", "releasing: [{group: main}], placements"
+        ),
+        "workloads[0].releasing[0].tasks",
+        "at least one",
+    ),
     "devices left out": (
         running("gpus: 1", "nodes: [a]"),
         "workloads[0].placements[0].devices",
@@ -628,6 +1018,53 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "workloads[1].groups[0].gpus",
         "workloads[1].name",
         "workloads[1].queue",
+    ]
+
+
+def test_all_mistakes_of_a_policy_are_reported_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_policy(
+            """
+            nodes: []
+            queues:
+              - {name: org, weight: -1, quotas: [{resource: gpus}, {resource: cpu, quota: -3}]}
+              - {name: a, parent: orgg, order: fifo, local: yes}
+            policy:
+              profile: kube
+              fairness: {strategies: [x], window: 0}
+              headroom: [{queue: b, gpus: 0, within: 1m}]
+            """
+        )
+    assert sorted(mistake.path for mistake in caught.value.mistakes) == [
+        "nodes",
+        "policy.fairness.strategies[0]",
+        "policy.fairness.window",
+        "policy.headroom[0].gpus",
+        "policy.headroom[0].queue",
+        "policy.profile",
+        "queues[0].quotas[0].resource",
+        "queues[0].quotas[1].quota",
+        "queues[0].weight",
+        "queues[1].local",
+        "queues[1].order",
+        "queues[1].parent",
+    ]
+    assert str(caught.value).startswith("policy: 12 mistakes\n")
+
+
+def test_a_queue_that_cannot_be_read_causes_no_more_mistakes() -> None:
+    """Its amounts are in a unit that nobody knows, and its rules are unknown."""
+    found = mistakes(
+        """
+        queues:
+          - name: q
+            quotas: [{resource: gpus, quota: 0.5, lending_limit: 7}]
+            eviction: {reclaim: nevr, while_borrowing: lower-priority}
+        """
+    )
+    assert [mistake.path for mistake in found] == [
+        "queues[0].quotas[0].resource",
+        "queues[0].eviction.reclaim",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -12,14 +13,39 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from mooring.config import NAMES, dump_scenario, scenario_schema
+from mooring.config import (
+    NAMES,
+    PolicyFile,
+    dump_policy,
+    dump_scenario,
+    policy_schema,
+    read_scenario,
+    scenario_schema,
+)
 from mooring.config.parse import parse
 from mooring.config.schema import KEYS
+from mooring.config.write_policy import key_of
 from mooring.model.cluster import Device, Node, Taint
-from mooring.model.memory import Memory, TaskType
-from mooring.model.queues import Queue
+from mooring.model.events import Adopted
+from mooring.model.memory import TaskType
+from mooring.model.queues import (
+    EvictionRules,
+    Flavor,
+    Fungibility,
+    Queue,
+    Quota,
+    ResourceGroup,
+)
 from mooring.model.scenario import Scenario
-from mooring.model.settings import Policy
+from mooring.model.settings import (
+    Backfill,
+    Defragmentation,
+    Eviction,
+    Failure,
+    Fairness,
+    Headroom,
+    Policy,
+)
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import (
     NodePreference,
@@ -36,25 +62,31 @@ from mooring.model.workload import (
 )
 from mooring.policy.profile import BY_DOMAIN
 from mooring.policy.score import SCORES
-from tests.strategies import scenarios
+from tests.strategies import policy_files, whole_scenarios
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "scenario.schema.json"
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMAS = {"scenario": scenario_schema, "policy": policy_schema}
 VALIDATOR = Draft202012Validator(scenario_schema())
+POLICY_VALIDATOR = Draft202012Validator(policy_schema())
 
 
-def test_the_schema_is_one() -> None:
-    Draft202012Validator.check_schema(scenario_schema())
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_the_schema_is_one(kind: str) -> None:
+    Draft202012Validator.check_schema(SCHEMAS[kind]())
 
 
-def test_the_published_schema_is_this_one() -> None:
-    """If not: python -m mooring.config > docs/scenario.schema.json"""
-    assert json.loads(PUBLISHED.read_text("utf-8")) == scenario_schema()
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_the_published_schema_is_this_one(kind: str) -> None:
+    """If not: make docs"""
+    published = (DOCS / f"{kind}.schema.json").read_text("utf-8")
+    assert json.loads(published) == SCHEMAS[kind]()
 
 
-def test_the_schema_is_published_by_one_command() -> None:
-    command = [sys.executable, "-m", "mooring.config"]
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_the_schema_is_published_by_one_command(kind: str) -> None:
+    command = [sys.executable, "-m", "mooring.config", *(["policy"] if kind == "policy" else [])]
     done = subprocess.run(command, capture_output=True, check=True)
-    assert done.stdout.decode("utf-8") == PUBLISHED.read_text("utf-8")
+    assert done.stdout.decode("utf-8") == (DOCS / f"{kind}.schema.json").read_text("utf-8")
 
 
 def test_nobody_can_change_the_schema() -> None:
@@ -62,9 +94,24 @@ def test_nobody_can_change_the_schema() -> None:
     assert scenario_schema()["$defs"]
 
 
-@given(scenarios())
+@given(whole_scenarios())
 def test_what_is_written_is_valid(scenario: Scenario) -> None:
     VALIDATOR.validate(parse(dump_scenario(scenario)))
+
+
+@given(policy_files())
+def test_a_policy_that_is_written_is_valid_and_a_scenario_too(policy: PolicyFile) -> None:
+    data = parse(dump_policy(policy))
+    POLICY_VALIDATOR.validate(data)
+    VALIDATOR.validate(data)
+    scenario = read_scenario(dump_policy(policy))
+    assert PolicyFile(scenario.topology, scenario.queues, scenario.policy) == policy
+
+
+def test_every_reference_of_a_schema_leads_somewhere() -> None:
+    for schema in (make() for make in SCHEMAS.values()):
+        text = json.dumps(schema)
+        assert set(re.findall(r'"#/\$defs/(\w+)"', text)) == set(schema["$defs"])
 
 
 @pytest.mark.parametrize(
@@ -78,6 +125,13 @@ def test_what_is_written_is_valid(scenario: Scenario) -> None:
         "workloads: [{name: w, groups: [{name: a, gpsu: 1}]}]",
         "workloads: [{name: w, estimate: long}]",
         "policy: {small: nothing}",
+        "policy: {profile: kuueue}",
+        "policy: {fairness: {strategies: [initial-share, final-share]}}",
+        "policy: {eviction: {minimum_run: {whim: 1h}}}",
+        "queues: [{name: q, quotas: [{quota: 3}]}]",
+        "queues: [{name: q, quotas: [{resource: gpu, quota: -2}]}]",
+        "queues: [{name: q, weight: -1}]",
+        "workloads: [{name: w, grace: -2}]",
     ],
 )
 def test_an_editor_sees_simple_mistakes(text: str) -> None:
@@ -107,7 +161,19 @@ MODEL: list[tuple[str, type, set[str], set[str]]] = [
     ("device", Device, set(), set()),
     ("taint", Taint, set(), set()),
     ("queue", Queue, set(), set()),
+    ("quota", Quota, set(), set()),
+    ("resource_group", ResourceGroup, set(), set()),
+    ("fungibility", Fungibility, set(), set()),
+    ("eviction_rules", EvictionRules, set(), set()),
     ("policy", Policy, set(), set()),
+    ("flavor", Flavor, set(), set()),
+    ("fairness", Fairness, set(), set()),
+    ("eviction", Eviction, set(), set()),
+    ("backfill", Backfill, set(), set()),
+    ("failure", Failure, set(), set()),
+    ("defragmentation", Defragmentation, set(), set()),
+    ("headroom", Headroom, set(), set()),
+    ("policy_file", PolicyFile, set(), set()),
     ("requirement", Requirement, set(), set()),
     ("preference", NodePreference, set(), set()),
     ("toleration", Toleration, set(), set()),
@@ -115,7 +181,6 @@ MODEL: list[tuple[str, type, set[str], set[str]]] = [
     ("spread_term", SpreadTerm, set(), set()),
     ("slice", Slice, set(), set()),
     ("placement", Placement, set(), set()),
-    ("memory", Memory, set(), set()),
     ("task_type", TaskType, {"amounts"}, {"count", "cpu", "memory", "resources"}),
     (
         "scenario",
@@ -133,7 +198,7 @@ def test_every_field_of_the_model_has_a_key(
     kind: str, class_: type, hidden: set[str], added: set[str]
 ) -> None:
     """A field added to the model must be added to the format too."""
-    names = {field.name for field in fields(class_)}
+    names = {key_of(field.name) for field in fields(class_)}
     assert names - hidden == set(KEYS[kind]) - added
 
 
@@ -142,7 +207,9 @@ def names_of(*classes: type) -> set[str]:
 
 
 def test_every_field_of_groups_and_workloads_has_a_key() -> None:
-    leaf = names_of(Shape, TopologyRequest) - {"amounts"} | LEAF | {"min", "max"}
+    """The memory needs no keys: its fields are read and written by their types."""
+    leaf = names_of(Shape, TopologyRequest) - {"amounts"} | LEAF | {"min", "max", "partial"}
     assert set(KEYS["group"]) == leaf | names_of(PodGroup) - {"shape", "topology"}
-    own = {name.removesuffix("_s") for name in names_of(Workload) - {"topology"}}
-    assert set(KEYS["workload"]) == leaf | own | {"running", "started_at", "placements", "finished"}
+    own = {key_of(name) for name in names_of(Workload) - {"topology"}}
+    runs = names_of(Adopted) - {"workload"} | {"running"}
+    assert set(KEYS["workload"]) == leaf | own | runs

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from enum import Enum
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,51 +12,22 @@ from hypothesis import strategies as st
 
 from mooring.model.cluster import Device, Node
 from mooring.model.codec import CodecError, decode, encode
-from mooring.model.events import Adopted, Event, NodeJoined, PolicyChanged, Submitted, TasksChanged
+from mooring.model.events import (
+    Adopted,
+    Event,
+    NodeJoined,
+    PolicyChanged,
+    QueuesChanged,
+    Submitted,
+    TasksChanged,
+)
 from mooring.model.memory import Memory
 from mooring.model.plan import Behind, Bind, Decision, Plan, Reason, Record, Reserve, Waiting
+from mooring.model.queues import Queue, Quota
 from mooring.model.scenario import Scenario
-from mooring.model.settings import Policy
+from mooring.model.settings import Fairness, Policy
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
-
-PLAIN: dict[Any, st.SearchStrategy[Any]] = {
-    int: st.integers(),
-    str: st.text(max_size=5),
-    bool: st.booleans(),
-    float: st.floats(allow_nan=False),
-    NoneType: st.none(),
-}
-
-
-def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy for any type of the model; a field has its default half of the time."""
-    if hint in PLAIN:
-        return PLAIN[hint]
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return st.sampled_from(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return st.deferred(lambda: instances(hint))
-    parts = get_args(hint)
-    if get_origin(hint) is not tuple:
-        return st.one_of(*map(values, parts))
-    if parts[1:] == (...,):
-        return st.lists(values(parts[0]), max_size=2).map(tuple)
-    return st.tuples(*map(values, parts))
-
-
-def instances(class_: Any) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(class_)
-    public = [f for f in fields(class_) if f.init]
-    return st.builds(
-        class_,
-        **{
-            f.name: values(hints[f.name])
-            if f.default is MISSING
-            else st.just(f.default) | values(hints[f.name])
-            for f in public
-        },
-    )
-
+from tests.strategies import typed
 
 TYPES = {"Event": Event, "Decision": Decision, "Reason": Reason} | {
     class_.__name__: class_ for class_ in (Plan, Record, Scenario, Memory, Policy)
@@ -68,7 +37,7 @@ TYPES = {"Event": Event, "Decision": Decision, "Reason": Reason} | {
 @pytest.mark.parametrize("type_", TYPES.values(), ids=TYPES)
 @given(data=st.data())
 def test_value_survives_json(type_: Any, data: st.DataObject) -> None:
-    value = data.draw(values(type_))
+    value = data.draw(typed(type_))
     for full in (False, True):
         text = json.dumps(encode(value, full=full), allow_nan=False)
         again = decode(type_, json.loads(text))
@@ -133,8 +102,48 @@ def test_record_is_as_small_as_it_can_be() -> None:
 
 
 def test_full_writes_every_default_out() -> None:
-    data = encode(PolicyChanged(Policy()), full=True)
-    assert data["policy"] == {f.name: f.default for f in fields(Policy)}
+    data: Any = encode(PolicyChanged(Policy()), full=True)
+    assert list(data["policy"]) == [f.name for f in fields(Policy)]
+    assert data["policy"]["search_steps"] == Policy().search_steps
+    assert list(data["policy"]["fairness"]) == [f.name for f in fields(Fairness)]
+    changed: Any = encode(QueuesChanged((Queue("q", quotas=(Quota("gpu"),)),)), full=True)
+    (queue,) = changed["queues"]
+    assert list(queue) == [f.name for f in fields(Queue)]
+    assert queue["quotas"] == [
+        {
+            "resource": "gpu",
+            "flavor": "",
+            "quota": 0,
+            "limit": None,
+            "weight": None,
+            "borrowing_limit": None,
+            "lending_limit": None,
+        }
+    ]
+
+
+def test_queues_are_as_small_as_they_can_be() -> None:
+    queues = (
+        Queue("org"),
+        Queue("q", "org", (Quota("gpu", "H100", None), Quota("cpu", quota=4000)), namespaces=()),
+    )
+    data = encode(QueuesChanged(queues))
+    assert data == {
+        "kind": "queues-changed",
+        "queues": [
+            {"name": "org"},
+            {
+                "name": "q",
+                "parent": "org",
+                "quotas": [
+                    {"resource": "gpu", "flavor": "H100", "quota": None},
+                    {"resource": "cpu", "quota": 4000},
+                ],
+                "namespaces": [],
+            },
+        ],
+    }
+    assert decode(Event, data) == QueuesChanged(queues)
 
 
 def test_field_that_came_later_takes_its_default() -> None:

@@ -12,9 +12,16 @@ import mooring
 from mooring.cli.decide import decide
 from mooring.cli.demo import Show, demo
 from mooring.cli.experiment import Choice, openb
+from mooring.cli.policy import check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
-from mooring.config import ConfigError, load_scenario, read_scenario_from, scenario_schema
+from mooring.config import (
+    ConfigError,
+    load_scenario,
+    policy_schema,
+    read_scenario_from,
+    scenario_schema,
+)
 from mooring.engine import EventError
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
 
     from mooring.model.scenario import Scenario
 
+_STANDARD_INPUT = "standard input"
 FINE, NEGATIVE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -80,11 +88,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     _add_decide(commands)
+    _add_policy(commands)
     _add_replay(commands)
     _add_experiment(commands)
     _add_demo(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of scenario files")
     schema.description = "Print the JSON schema of scenario files, for editors and checks."
+    schema.add_argument("--policy", action="store_true", help="of policy files")
     return top
 
 
@@ -125,6 +135,24 @@ def _add_decide(commands: Commands) -> None:
         "exit code 1 if it does not come to rest",
     )
     _add_output(made)
+
+
+def _add_policy(commands: Commands) -> None:
+    made = commands.add_parser("policy", help="check queues and policy, or show them")
+    made.description = "Check queues and policy, or show them."
+    actions = made.add_subparsers(metavar="ACTION", required=True)
+    check = _add(actions, "check", _policy_check, "tell every mistake")
+    check.description = (
+        "Read a policy file, or a scenario, and print one line about it, or every mistake."
+    )
+    show = _add(actions, "show", _policy_show, "draw the tree of queues")
+    show.description = (
+        "Read a policy file, or a scenario, and print its queues as a tree: what each has of every "
+        "flavor and resource, its rules, and what of the policy is not the default."
+    )
+    for action in (check, show):
+        action.add_argument("file", metavar="FILE", help="the file; - is standard input")
+    _add_output(show)
 
 
 def _add_replay(commands: Commands) -> None:
@@ -227,6 +255,16 @@ def _decide(arguments: argparse.Namespace) -> int:
         return _bad_input([f"{arguments.file}: {error}"])
 
 
+def _policy_check(arguments: argparse.Namespace) -> int:
+    source = arguments.file if arguments.file != "-" else _STANDARD_INPUT
+    return check_policy(_scenario(arguments.file), source)
+
+
+def _policy_show(arguments: argparse.Namespace) -> int:
+    scenario = _scenario(arguments.file)
+    return show_policy(scenario, {}, as_json=arguments.output == "json")
+
+
 def _replay(arguments: argparse.Namespace) -> int:
     return replay_file(arguments.file, as_json=arguments.output == "json")
 
@@ -250,11 +288,11 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    print_json(scenario_schema())
+    print_json(policy_schema() if arguments.policy else scenario_schema())
     return FINE
 
 
 def _scenario(path: str) -> Scenario:
     if path != "-":
         return load_scenario(path)
-    return read_scenario_from(sys.stdin.buffer, "standard input")
+    return read_scenario_from(sys.stdin.buffer, _STANDARD_INPUT)

@@ -1,0 +1,204 @@
+"""`mooring policy`: the tree as it is drawn; a right file is one line, a mistake is one too."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mooring.cli import main
+from mooring.cli.policy import Standing, show_policy
+from mooring.config import load_scenario, read_scenario
+from mooring.model.codec import decode
+from mooring.model.queues import Queue
+from mooring.model.settings import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXT = """
+queues:
+  - {name: org, quotas: [{resource: gpu, flavor: H100, quota: unlimited, limit: 64}]}
+  - name: a
+    parent: org
+    weight: 2.5
+    quotas:
+      - {resource: gpu, flavor: H100, quota: 0.5, weight: 3, borrowing_limit: 8, lending_limit: 0}
+      - {resource: memory, quota: 64Gi}
+    eviction: {reclaim: any, within_queue: never}
+  - {name: a1, parent: a, local: true, users: []}
+  - {name: b, parent: org, stop: drain, groups: [{resources: [gpu, cpu], flavors: [H100, A100]}]}
+  - {name: other, quotas: [{resource: cpu, quota: 1500m}]}
+policy: {profile: kai, flavors: [H100, {name: A100, price: 2}], mix_learns: false}
+"""
+
+
+DRAWN = """\
+            H100
+             gpu                                      memory     cpu
+queue      quota   limit   weight   borrows   lends    quota   quota   weight   stop
+─────────────────────────────────────────────────────────────────────────────────────
+org            ∞      64
+├─ a         0.5                3         8       0     64Gi              2.5
+│  └─ a1
+└─ b                                                                            drain
+other                                                          1500m
+
+queue   rules
+─────────────────────────────────────────────────
+a       eviction: within_queue never, reclaim any
+a1      users: nobody
+        local
+b       gpu, cpu: H100, then A100
+
+policy
+──────────────────────────
+mix_learns   false
+profile      kai
+flavors      H100
+             A100: price 2
+
+5 queues in 3 levels, 3 at the bottom; quota for 3 pairs of flavor and resource; profile kai."""
+
+
+@pytest.fixture
+def shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., str]:
+    """Return a function that shows a file, without the spaces at the ends of lines."""
+
+    def show(text: str, width: int = 100) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        path = tmp_path / "policy.yaml"
+        path.write_text(text, "utf-8")
+        assert main(["policy", "show", str(path)]) == 0
+        return "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+
+    return show
+
+
+def test_queues_are_drawn_as_a_tree(shown: Callable[..., str]) -> None:
+    assert shown(TEXT) == DRAWN
+
+
+def test_columns_that_do_not_fit_come_below(shown: Callable[..., str]) -> None:
+    """The columns of a pair stay together, and no table is wider than the terminal."""
+    text = shown(TEXT, 60)
+    assert max(map(len, text.splitlines())) <= 60
+    heads = [" ".join(line.split()) for line in text.splitlines() if line.startswith("queue")]
+    assert heads == [
+        "queue quota limit weight borrows lends quota",
+        "queue quota weight stop",
+        "queue rules",
+    ]
+    assert text.count("└─ a1") == 2
+
+
+def test_long_names_are_folded(shown: Callable[..., str]) -> None:
+    name = "a-name-that-no-table-of-forty-columns-can-hold"
+    text = shown(f"queues: [{{name: {name}, quotas: [{{resource: gpu, quota: 8}}]}}]", 40)
+    assert max(map(len, text.splitlines())) <= 40
+    assert name in "".join(line.split(" ")[0] for line in text.splitlines())
+
+
+def test_a_plain_file_is_only_a_tree(shown: Callable[..., str]) -> None:
+    assert shown("queues: [a, {name: b, parent: a}, {name: c, parent: b}]").splitlines() == [
+        "queue",
+        "───────",
+        "a",
+        "└─ b",
+        "   └─ c",
+        "",
+        "3 queues in 3 levels, 1 at the bottom; quota for 0 pairs of flavor and resource; "
+        "profile default.",
+    ]
+
+
+def test_use_and_share_are_shown_where_they_are_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    scenario = read_scenario(TEXT)
+    standings = {
+        ("org", "H100", "gpu"): Standing(12_500, 64_000),
+        ("a", "H100", "gpu"): Standing(12_500, 8000),
+        ("b", "H100", "gpu"): Standing(500),
+        ("a", "", "memory"): Standing(1024),
+    }
+    show_policy(scenario, standings, as_json=False)
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "queue quota limit weight borrows lends used share quota used quota" in rows
+    assert "org ∞ 64 12.5 64" in rows
+    assert "├─ a 0.5 3 8 0 12.5 over 8 64Gi 1Gi" in rows
+    assert "└─ b 0.5 over" in rows
+
+
+def test_json_has_everything(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(TEXT, "utf-8")
+    assert main(["policy", "show", "-o", "json", str(path)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert set(data) == {"topology", "queues", "policy", "standings"}
+    scenario = load_scenario(path)
+    assert decode(tuple[Queue, ...], data["queues"]) == scenario.queues
+    assert decode(Policy, data["policy"]) == scenario.policy
+    assert data["queues"][0]["weight"] == 1.0
+    assert data["standings"] == []
+    show_policy(scenario, {("a", "", "memory"): Standing(1024, 5)}, as_json=True)
+    assert json.loads(capsys.readouterr().out)["standings"] == [
+        {"queue": "a", "flavor": "", "resource": "memory", "used": 1024, "share": 5}
+    ]
+
+
+def test_a_right_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("queues: [a, b]", "utf-8")
+    assert main(["policy", "check", str(path)]) == 0
+    told = "2 queues in 1 level, 2 at the bottom; quota for 0 pairs of flavor and resource"
+    assert capsys.readouterr().out == f"{path}: {told}; profile default.\n"
+
+
+def test_a_file_without_queues_is_right_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("queues: []", "utf-8")
+    for action in ("check", "show"):
+        assert main(["policy", action, str(path)]) == 0
+        assert "0 queues in 0 levels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["check", "show"])
+def test_a_wrong_file_is_a_line_for_each_mistake(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, action: str
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "queues: [{name: a, quotas: [{resource: gpus}]}, {name: b, parent: aa, order: fifo}]",
+        "utf-8",
+    )
+    assert main(["policy", action, str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        f"{path}: queues[0].quotas[0].resource: 'gpus': give a resource by its name here; "
+        "did you mean 'gpu'?",
+        f"{path}: queues[1].order: 'fifo': give one of 'strict', 'best-effort', 'backfill', "
+        "'easy', 'conservative'",
+        f"{path}: queues[1].parent: 'aa': give the name of a queue as parent; did you mean 'a'?",
+    ]
+
+
+def test_a_scenario_will_do_and_standard_input_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b"nodes: [{name: a, gpus: 8}]\nworkloads: [{name: w, gpus: 1}]"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["policy", "check", "-"]) == 0
+    assert capsys.readouterr().out.startswith("standard input: 1 queue in 1 level, 1 at")
