@@ -128,14 +128,12 @@ class _Division:
     def parts(self, bucket: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
         """Return how many parts of the surplus each claim that still wants gets, and their sum."""
         wanting = [i for i in bucket if self.want(i) > 0]
-        weights = [_exact(self.claims[i].weight) for i in wanting]
-        if self.k:
-            together = sum(weights)
-            used = [Fraction(self.claims[i].history) * together for i in wanting]
-            pairs = zip(weights, used, strict=True)
-            weights = [max(Fraction(0), weight + self.k * (weight - use)) for weight, use in pairs]
-        scale = lcm(*(weight.denominator for weight in weights))
-        parts = [int(weight * scale) for weight in weights]
+        parts, _ = _in_common([_exact(self.claims[i].weight) for i in wanting])
+        if self.k:  # w + k (w - U), all multiplied by the sum of the weights and the denominators
+            together, plus, base = sum(parts), self.k.numerator, self.k.denominator
+            used, scale = _in_common([Fraction(self.claims[i].history) for i in wanting])
+            pairs = zip(parts, used, strict=True)
+            parts = [max(0, w * (base + plus) * scale - plus * u * together) for w, u in pairs]
         return list(zip(wanting, parts, strict=True)), sum(parts)
 
     def round(self, bucket: Sequence[int], leftovers: dict[int, Fraction]) -> bool:
@@ -199,12 +197,18 @@ def _exact(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
+def _in_common(fractions: Sequence[Fraction]) -> tuple[list[int], int]:
+    """Return fractions as whole numbers over one denominator, and that."""
+    scale = lcm(*(each.denominator for each in fractions))
+    return [each.numerator * (scale // each.denominator) for each in fractions], scale
+
+
 # -- the whole tree -------------------------------------------------------------------------------
 
 
 def add_up(tree: QueueTree, own: Sequence[Sequence[int]]) -> Rows:
     """Return amounts of the queues themselves as amounts with all queues below."""
-    rows = [list(row) for row in own]
+    rows = [[int(amount) for amount in row] for row in own]
     for queue in tree.above():
         parent = tree.parent[queue]
         if parent != NOBODY:
@@ -277,7 +281,7 @@ def _claim(
         tree.limit[queue][pair],
         tree.weight[queue][pair] if tree.exists[queue] else 0.0,
         tree.queues[queue].priority,
-        requests[queue][pair],
+        int(requests[queue][pair]),
         history[queue][pair] if history else 0.0,
         tree.queues[queue].created_at,
     )
@@ -291,7 +295,7 @@ def _downwards(
     """Divide the totals among the roots, and the share of every queue among its children."""
     rows = [[0] * len(totals) for _ in tree.names]
     for parent, queues in _families(tree):
-        have = totals if parent == NOBODY else rows[parent]
+        have = [int(total) for total in totals] if parent == NOBODY else rows[parent]
         for pair, total in enumerate(have):
             for queue, share in zip(queues, division(queues, pair, total), strict=True):
                 rows[queue][pair] = share
