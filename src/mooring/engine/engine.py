@@ -244,6 +244,7 @@ class Engine:
                 self.desk.set_releasing(entry, members, task, releasing=True)
                 members.states[task] = TaskState.RELEASING
         self._upkeep.look_at(event.workload.name)
+        self.desk.note_move(entry)
         if event.placements or event.finished:
             self._look_after(entry, "lost-node")
         else:
@@ -277,6 +278,7 @@ class Engine:
             self._queue_up(entry)
             return
         self._refund_and_charge(entry, workload, queue)
+        self.desk.note_move(entry)
         self._upkeep.look_at(workload.name)
         self._resized[workload.name] = None
         if not entry.charged_only:
@@ -331,6 +333,7 @@ class Engine:
             members.states[task] = TaskState.PENDING if state == TaskState.FAILED else state
         if state == TaskState.RUNNING and entry.running_since is None and entry.runs:
             entry.running_since = at
+            self.desk.note_move(entry)
             self._upkeep.look_at(event.workload)
         if came_back or state in (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED):
             self._look_after(entry, "lost-task")
@@ -419,7 +422,7 @@ class Engine:
             members.states[task] = TaskState.PENDING
         if not members.holding():
             members.flavor = BY_NODE
-        self.desk.version += 1
+        self.desk.note_move(entry)
         self.desk.gone(entry, members, tasks)
 
     def _look_after(self, entry: Entry, cause: str) -> None:

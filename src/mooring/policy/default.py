@@ -6,6 +6,7 @@ first is served. What cannot start sleeps until something changes that could mat
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,13 @@ from mooring.model.plan import (
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import growth
 from mooring.policy.claims import Claims, likely
+from mooring.policy.displace import find_exchange
+from mooring.policy.evict import carry_out
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
 from mooring.policy.offers import gate, offers
 from mooring.policy.place import ANYWHERE
+from mooring.policy.roll import Roll
 from mooring.policy.search import CutShortError, place
 from mooring.policy.why import why
 
@@ -56,12 +60,23 @@ class DefaultCourt:
         self._seen = 0
         self._epoch = 0
         self._yardstick: Yardstick | None = None
+        self._roll = Roll(desk)
+        self._rivals_seen = -1
+        self._has_rivals = False
+        self._classes: dict[tuple[int, int], None] = {}
+        """Queues and priorities that have been seen."""
+        self._moved_on: dict[str, None] = {}
+        """Those who left a line for a hold since somebody was last told."""
+        self._until = LATER
+        """When somebody may be asked to leave who may not be asked now."""
 
     # -- who waits --------------------------------------------------------------------------
 
     def wait(self, entry: Entry) -> None:
         """Put a workload in line for what it misses: its minimum, or more for its groups."""
         lines = self._lines_of(entry)
+        self._classes[entry.queue, self.desk.priority(entry)] = None
+        self._has_rivals |= len(self._classes) > 1 or entry.is_elastic
         if entry.has_begun:
             self._wait_to_grow(entry, lines)
         elif (entry.workload.name, "") not in lines:
@@ -140,6 +155,8 @@ class DefaultCourt:
     def refresh(self) -> None:
         """Wake everybody."""
         for lines in self._lines.values():
+            for line in lines.sleeping.values():
+                line.tried_at = -1
             lines.wake(list(lines.sleeping.values()))
         if self._tree is not self.desk.tree:
             self._renew_claims()
@@ -179,6 +196,18 @@ class DefaultCourt:
                 asleep = [line for line in lines.sleeping.values() if self._is_helped(line, helped)]
                 lines.wake(asleep)
         self._seen = books.log_end
+        self._wake_rivals()
+
+    def _wake_rivals(self) -> None:
+        """Wake those who may find somebody to displace whom they could not displace before."""
+        version, now = self.desk.version, self.desk.now
+        if version == self._rivals_seen and now < self._until:
+            return
+        self._rivals_seen = version
+        for lines in self._lines.values() if self._has_rivals else ():
+            lines.wake(
+                [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+            )
 
     def _is_helped(self, line: Line, helped: Helped) -> bool:
         """Return whether a change could let a line go on."""
@@ -202,7 +231,9 @@ class DefaultCourt:
                 for lines, line in drawn:
                     lines.wake([line])
         self._seen = desk.books.log_end
-        return None
+        until = [line.until for lines in self._lines.values() for line in lines.sleeping.values()]
+        self._until = min(until, default=LATER)
+        return None if self._until == LATER else self._until
 
     @property
     def yardstick(self) -> Yardstick:
@@ -263,11 +294,41 @@ class DefaultCourt:
                 if seats is not None:
                     self._start(entry, lines, seats)
                     return
+            if not blockers and self._displace(entry, lines, line, reasons):
+                return
             reasons += [] if reasons else blockers
         if not reasons:
             self.desk.placer.aim(line.ask.avoid)
             reasons += why(self.desk.placer, line.ask)
         lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+
+    # wide: a workload, its line, and why not
+    def _displace(self, entry: Entry, lines: Lines, line: Line, reasons: list[Reason]) -> bool:
+        """Let others leave for a workload, and keep the room for it; False: it has no right."""
+        desk = self.desk
+        line.tried_at, line.until = desk.version, LATER
+        if not self._has_rivals:
+            return False
+        began = max(
+            entry.workload.submitted_at, entry.past.evicted_at or entry.workload.submitted_at
+        )
+        patient = began + entry.workload.preemption_delay_s
+        if desk.now < patient:
+            line.until = patient
+            return False
+        exchange = find_exchange(desk, self._roll, self.yardstick, entry, line.ask)
+        line.until = exchange.until
+        if exchange.is_cut:
+            reasons.append(CutShort(desk.policy.eviction.steps))
+        if exchange.found is None:
+            return False
+        self._leave(lines, (entry.workload.name, ""))
+        self._moved_on[entry.workload.name] = None
+        if exchange.is_bold:
+            entry.past = replace(entry.past, is_bold=True)
+        carry_out(desk, entry, *exchange.found)
+        self._wake_blocked(lines)
+        return True
 
     def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
         """Book places as offered; None: there are none."""
@@ -380,6 +441,8 @@ class DefaultCourt:
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""
         told = {name: None for lines in self._lines.values() for name, _ in lines.tell()}
+        told.update(dict.fromkeys(self._moved_on))
+        self._moved_on.clear()
         return list(told)
 
     def copy(self, desk: Desk) -> DefaultCourt:
@@ -388,5 +451,7 @@ class DefaultCourt:
         new._lines = {queue: lines.copy() for queue, lines in self._lines.items()}
         new._queue_of = dict(self._queue_of)
         new.claims = self.claims.copy(desk)
-        new._seen, new._epoch = self._seen, self._epoch
+        new._seen, new._epoch, new._until = self._seen, self._epoch, self._until
+        new._classes, new._has_rivals = dict(self._classes), self._has_rivals
+        new._rivals_seen, new._moved_on = self._rivals_seen, dict(self._moved_on)
         return new

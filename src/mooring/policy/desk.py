@@ -21,6 +21,7 @@ from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
 from mooring.policy.fit import Fits
 from mooring.policy.history import SampledUsage, UsageHistory
+from mooring.policy.lines import Request
 from mooring.policy.place import Placer, Seats
 from mooring.policy.quota import Ledger, Shortage
 from mooring.policy.tree import QueueTree
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
-    from mooring.policy.lines import Request
     from mooring.policy.profile import Profile
 
 TaskKey = tuple[str, str, int]
@@ -51,6 +51,8 @@ class Hold:
     until: float
     leaving: dict[TaskKey, None] = field(default_factory=dict)
     """Those who must be gone before it can start."""
+    size: Request = field(default_factory=dict)
+    """What it is charged."""
 
 
 class Desk:
@@ -71,6 +73,12 @@ class Desk:
         """When tasks failed on nodes, lately."""
         self.shunned: tuple[str, ...] = ()
         """Nodes that are given a rest because tasks keep failing there."""
+        self.due: dict[str, None] = {}
+        """Those who wait although their turn has come."""
+        self.overtakers: dict[str, None] = {}
+        """Those who started before their turn, which has not come yet."""
+        self.moved: dict[str, None] = {}
+        """Workloads of which something started or left since the last look."""
         self.version = 0
         """Changes with everything that could let one workload displace another."""
         self._counted = (-1, -1)
@@ -93,12 +101,15 @@ class Desk:
         new.attach(profile)
         new.entries = {name: entry.copy() for name, entry in self.entries.items()}
         new.holds = {
-            name: Hold([(t, replace(s, rows=s.rows[:])) for t, s in hold.seats], hold.until)
+            name: replace(
+                hold,
+                seats=[(tasks, replace(each, rows=each.rows[:])) for tasks, each in hold.seats],
+                leaving=dict(hold.leaving),
+            )
             for name, hold in self.holds.items()
         }
-        for name, hold in self.holds.items():
-            new.holds[name].leaving = dict(hold.leaving)
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
+        new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         return new
 
@@ -293,7 +304,7 @@ class Desk:
             entry.started_at = self.now
         if not seats.rows:
             return
-        self.version += 1
+        self.note_move(entry)
         members = entry.members[seats.part.name]
         members.flavor = seats.part.code
         note(members, tasks, seats.rows, seats.devices, TaskState.ASSUMED)
@@ -324,7 +335,7 @@ class Desk:
         """Let tasks leave; they hold their place until the world says that they are gone."""
         if not tasks:
             return
-        self.version += 1
+        self.note_move(entry)
         for task in tasks:
             self.set_releasing(entry, members, task, releasing=True)
             members.states[task] = TaskState.RELEASING
@@ -337,6 +348,11 @@ class Desk:
         self.note_leaving(entry)
         for members in entry.members.values():
             self.evict(entry, members, members.staying(), cause, beneficiary)
+
+    def note_move(self, entry: Entry) -> None:
+        """Note that something of a workload starts, leaves or is another's now."""
+        self.version += 1
+        self.moved[entry.workload.name] = None
 
     def note_leaving(self, entry: Entry) -> None:
         """Note that a run of a workload is over."""
@@ -357,15 +373,19 @@ class Desk:
         """Keep room, which must be free or being released, for the minimum of a workload."""
         name = entry.workload.name
         seats: list[tuple[Sequence[int], Seats]] = []
+        size: Request = {}
         for each in found:
             members = entry.members[each.part.name]
             seats.append((members.pending()[: len(each.rows)], each))
             for row, mask in zip(each.rows, each.devices, strict=True):
-                code = each.part.code
+                code = each.part.code if each.part.code != BY_NODE else self.books.kind_of[row]
                 self.books.hold(name, members.demand, row, mask, entry.account, code)
+                for pair, amount in self.books.bill(members.demand, entry.account, code):
+                    size[pair] = size.get(pair, 0) + amount
         self.books.commit()
         until = self.now + self.policy.eviction.hold_s
-        self.holds[name] = Hold(seats, until, dict.fromkeys(leaving))
+        self.holds[name] = Hold(seats, until, dict.fromkeys(leaving), size)
+        self.note_move(entry)
         placements = tuple(self._placement(tasks, each) for tasks, each in seats)
         self.decisions.append(Reserve(name, placements, until))
 
@@ -374,7 +394,7 @@ class Desk:
         if self.holds.pop(name, None) is not None:
             self.books.unhold(name)
             self.books.commit()
-            self.version += 1
+            self.note_move(self.entries[name])
 
     def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
         """Note that tasks have left their places."""

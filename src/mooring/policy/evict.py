@@ -32,6 +32,8 @@ class Victim:
     entry: Entry
     tasks: Tasks
     cause: str
+    unit: int = 0
+    """0: its minimum, with which all of it leaves."""
 
     @property
     def is_whole(self) -> bool:
@@ -59,6 +61,21 @@ def remove(desk: Desk, victim: Victim) -> None:
         leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
         desk.books.end_release(members.demand, leaving, entry.account, members.flavor)
         desk.books.give(members.demand, rows, devices, entry.account, members.flavor)
+
+
+def restore(desk: Desk, victim: Victim) -> None:
+    """Put a victim that was removed back where it was."""
+    entry = victim.entry
+    for name, members in entry.members.items():
+        tasks = [task for group, task in victim.tasks if group == name]
+        tasks = [task for task in tasks if members.rows[task] != NOWHERE]
+        if not tasks:
+            continue
+        rows = [members.rows[task] for task in tasks]
+        devices = [members.devices[task] for task in tasks]
+        desk.books.take(members.demand, rows, devices, entry.account, members.flavor)
+        leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
+        desk.books.begin_release(members.demand, leaving, entry.account, members.flavor)
 
 
 def prove(desk: Desk, entry: Entry, offer: Offer, victims: Sequence[Victim]) -> list[Seats] | None:

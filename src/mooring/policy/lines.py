@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 10_000
+NEVER = float("inf")
 
 Rank = tuple[int, int, float, float, int]
 """Growth after minimum; then higher priority, earlier deadline, submission, and coming."""
@@ -41,6 +42,10 @@ class Line:
     """How far the log of the books was when the reasons were counted."""
     told: Item | None = None
     """The head that was last told these reasons."""
+    tried_at: int = -1
+    """Version of the desk when its head last looked for others to displace."""
+    until: float = NEVER
+    """When somebody may be asked to leave for its head who may not be asked now."""
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
 
@@ -199,6 +204,7 @@ class Lines:
             copied = Line(line.number, line.ask, list(line.waiting))
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             copied.counted_at, copied.likely = line.counted_at, line.likely
+            copied.tried_at, copied.until = line.tried_at, line.until
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}

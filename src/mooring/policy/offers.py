@@ -79,7 +79,7 @@ def offers(
             shortages.append(shortage)
     if found is not None and (kinds or not barred):
         yield Offer(ask, found, tuple(closed), desk.borrows(entry, found))
-    elif shortages:
+    elif shortages and shortages[0].queue != NOBODY:  # else there is no room, and that is told
         reasons.append(over_quota(desk, entry, shortages[0]))
 
 
@@ -104,11 +104,42 @@ def _assigned(
             first = first or shortage
             continue
         found.append(Offer(given, request, barred, desk.borrows(entry, request)))
-    if not found and first is not None:
+    if not found and first is not None and first.queue != NOBODY:
         reasons.append(over_quota(desk, entry, first))
     if queue.fungibility.when_borrowing == "next":
         found.sort(key=lambda offer: offer.borrows)
     yield from found
+
+
+def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
+    """Return all ways to charge an ask, whatever quota says now; the likely one first."""
+    groups = desk.groups_of(entry.queue)
+    if groups:
+        found = []
+        for flavors in product(*(group.flavors for group in groups)):
+            pairs = zip(groups, flavors, strict=True)
+            chosen = {resource: flavor for group, flavor in pairs for resource in group.resources}
+            given = assigned(desk, ask, chosen)
+            found.append(Offer(given, desk.request(given, entry.account)))
+        return found
+    desk.placer.aim(ask.avoid)
+    kinds = range(len(desk.books.kinds))
+    fits = [desk.placer.fit(leaf).ever[-1] for leaf in ask.leaves]
+    room = [
+        min(int(f[desk.books.kind == kind].sum()) for f in fits) if fits else 0 for kind in kinds
+    ]
+    requests: list[tuple[Request, list[int]]] = []
+    for kind in sorted(kinds, key=lambda kind: (-room[kind], kind)):
+        request = desk.request(ask, entry.account, kind)
+        known = next((some for other, some in requests if other == request), None)
+        if known is not None:
+            known.append(kind)
+        elif room[kind] or not requests:
+            requests.append((request, [kind]))
+    return [
+        Offer(ask, request, tuple(kind for kind in kinds if kind not in some))
+        for request, some in requests
+    ]
 
 
 def assigned(desk: Desk, ask: Ask, flavors: dict[str, str]) -> Ask:

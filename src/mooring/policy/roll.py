@@ -1,0 +1,186 @@
+"""The roll: everybody who runs, as items of the line, kept up with what happens.
+
+An item is the minimum of a workload, or one unit above it; the roll knows which tasks that is and
+what it would cost to make it leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.policy.ask import compile_ask
+from mooring.policy.evict import Victim
+from mooring.policy.share import effective_quota, norms
+from mooring.policy.standing import Item, Line, rank_of, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mooring.model.entry import Entry
+    from mooring.policy.desk import Desk
+    from mooring.policy.evict import Tasks
+    from mooring.policy.lines import Request
+    from mooring.policy.share import Yardstick
+    from mooring.policy.standing import Name
+
+HOUR = 3600.0
+
+
+class Roll:
+    """Items of all running work, and their line."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._line: Line | None = None
+        self._yardstick: Yardstick | None = None
+        self._tasks: dict[Name, Tasks] = {}
+        self._units: dict[str, int] = {}
+        """How many items each workload has."""
+
+    def renew(self) -> None:
+        """Begin anew: queues have changed."""
+        self._line = None
+        self._tasks.clear()
+        self._units.clear()
+
+    def line(self, yardstick: Yardstick) -> Line:
+        """Return the line of all who run, by the shares of now."""
+        desk = self.desk
+        if self._line is None or self._line.tree is not desk.tree:
+            self.renew()
+            items = [item for entry in desk.entries.values() for item in self._items(entry)]
+            self._line = Line(
+                desk.tree,
+                effective_quota(desk.tree),
+                yardstick.share,
+                norms(desk.tree, desk.totals(ready=True)),
+                items,
+            )
+        else:
+            if yardstick is not self._yardstick:
+                self._line.retable(yardstick.quota, yardstick.share, yardstick.norms)
+            self._catch_up(self._line, desk.moved)
+        desk.moved.clear()
+        self._yardstick = yardstick
+        return self._line
+
+    def _catch_up(self, line: Line, moved: Iterable[str]) -> None:
+        for name in moved:
+            entry = self.desk.entries.get(name)
+            before = {(name, unit): line[name, unit] for unit in range(self._units.pop(name, 0))}
+            for known in before:
+                del self._tasks[known]
+            after = {} if entry is None else {item.name: item for item in self._items(entry)}
+            for known in reversed(before):
+                if after.get(known) != before[known]:
+                    line.remove(known)
+            for known, item in after.items():
+                if before.get(known) != item:
+                    line.add(item)
+
+    def _items(self, entry: Entry) -> list[Item]:
+        """Return what runs of a workload, and note which tasks each item is."""
+        minimum, units = split(self.desk, entry)
+        name = entry.workload.name
+        hold = self.desk.holds.get(name)
+        if hold is not None and not minimum:
+            self._tasks[name, 0], self._units[name] = (), 1
+            held = self._item(entry, 0, hold.size)
+            return [replace(held, preemptible=False, started=self.desk.now)]
+        if not minimum:
+            return []
+        found = []
+        for unit, tasks in enumerate([minimum, *units]):
+            self._tasks[name, unit] = tasks
+            found.append(self._item(entry, unit, self.desk.size(entry, tasks)))
+        self._units[name] = len(found)
+        return found
+
+    def _item(self, entry: Entry, unit: int, size: Request) -> Item:
+        workload, name = entry.workload, (entry.workload.name, unit)
+        preemptible = workload.preemptible and not (workload.semi_preemptible and not unit)
+        priority = self.desk.priority(entry)
+        rank = rank_of(name, workload.submitted_at, priority, is_preemptible=preemptible)
+        return Item(
+            workload.name,
+            unit,
+            entry.queue,
+            size_of(size),
+            rank,
+            priority,
+            preemptible,
+            started=entry.started_at or 0.0,
+            since=entry.running_since,
+            overtaker=entry.workload.name in self.desk.overtakers,
+        )
+
+    def newcomer(self, entry: Entry, size: Request) -> Item:
+        """Return a workload that does not run as an item that would start now."""
+        workload, name = entry.workload, (entry.workload.name, 0)
+        priority = self.desk.priority(entry)
+        preemptible = not entry.is_fixed
+        rank = rank_of(name, workload.submitted_at, priority, is_preemptible=preemptible)
+        return Item(workload.name, 0, entry.queue, size_of(size), rank, priority, preemptible)
+
+    def victim(self, item: Item, cause: str) -> Victim:
+        """Return an item as a victim."""
+        entry = self.desk.entries[item.workload]
+        return Victim(entry, self._tasks[item.name], cause, item.unit)
+
+    def closed(self, victims: Iterable[Victim]) -> list[Victim]:
+        """Return victims with all that leaves with them, one for each workload."""
+        causes: dict[str, str] = {}
+        units: dict[str, dict[int, None]] = {}
+        for victim in victims:
+            name = victim.entry.workload.name
+            causes.setdefault(name, victim.cause)
+            every = range(self._units[name]) if not victim.unit else (victim.unit,)
+            units.setdefault(name, {}).update(dict.fromkeys(every))
+        return [
+            Victim(
+                self.desk.entries[name],
+                tuple(task for unit in some for task in self._tasks[name, unit]),
+                causes[name],
+                0 if 0 in some else next(iter(some)),
+            )
+            for name, some in units.items()
+        ]
+
+
+def split(desk: Desk, entry: Entry) -> tuple[Tasks, list[Tasks]]:
+    """Return the tasks of the minimum of a workload that run, and of each unit above it."""
+    minimum: list[tuple[str, int]] = []
+    units: list[Tasks] = []
+    sliced = _slice_sizes(desk, entry) if entry.is_elastic else {}
+    for group, members in entry.members.items():
+        staying = members.staying()
+        least = members.group.min
+        minimum += [(group, task) for task in staying[:least]]
+        size = sliced.get(group, 1)
+        rest = staying[least:]
+        units += [
+            tuple((group, task) for task in rest[at : at + size])
+            for at in range(0, len(rest), size)
+        ]
+    if not minimum and units:
+        return units[0], units[1:]
+    return tuple(minimum), units
+
+
+def _slice_sizes(desk: Desk, entry: Entry) -> dict[str, int]:
+    root = compile_ask(desk.books, entry.workload).root
+    return {leaf.name: leaf.slices[0][1] for leaf in root.leaves() if leaf.slices}
+
+
+def price(desk: Desk, victim: Victim) -> float:
+    """Return what it costs to make a victim leave: GPU-hours since its checkpoint, and restart."""
+    entry = victim.entry
+    milli = sum(max(entry.members[group].demand.weight - 1, 1) for group, _ in victim.tasks)
+    workload = entry.workload
+    since = max(
+        desk.now if entry.running_since is None else entry.running_since,
+        float("-inf") if workload.checkpoint_at is None else workload.checkpoint_at,
+    )
+    restart = workload.restart_cost_s or desk.policy.eviction.restart_s
+    return milli / 1000 * (max(0.0, desk.now - since) + restart) / HOUR
