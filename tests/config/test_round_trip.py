@@ -80,7 +80,7 @@ def test_durations_come_back_the_same(seconds: float) -> None:
 
 @given(
     st.recursive(
-        texts | instants | amounts | st.booleans(),
+        texts | instants | amounts | st.booleans() | st.none(),
         lambda inner: st.lists(inner, max_size=6) | st.dictionaries(texts, inner, max_size=6),
     )
 )
