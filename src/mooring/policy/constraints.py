@@ -13,7 +13,7 @@ import numpy as np
 from mooring.model.columns import INT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mooring.model.books import Books
     from mooring.model.cluster import Taint
@@ -79,6 +79,11 @@ _OPERATORS: dict[str, Callable[[str | None, Sequence[str]], bool]] = {
 OPERATORS = tuple(_OPERATORS)
 
 
+def is_met(clause: Requirement, labels: Mapping[str, str]) -> bool:
+    """Return whether labels meet one clause of an affinity."""
+    return _OPERATORS[clause.operator](labels.get(clause.key), clause.values)
+
+
 def exclusions(books: Books, facts: Facts, shape: Shape) -> list[tuple[str, Bools]]:
     """Return which nodes each constraint of `shape` excludes, in the order they are told."""
     found = [("not-ready", ~facts.ready)]
@@ -96,7 +101,7 @@ def exclusions(books: Books, facts: Facts, shape: Shape) -> list[tuple[str, Bool
         for clauses in shape.affinity:
             met |= np.logical_and.reduce([facts.holds(clause) for clause in clauses])
         found.append(("affinity", ~met))
-    bad = [not _tolerates(shape, taints, HARD_EFFECTS) for taints in facts.taint_sets]
+    bad = [not tolerates(shape, taints, HARD_EFFECTS) for taints in facts.taint_sets]
     if any(bad):
         found.append(("taint", np.array(bad)[facts.taints]))
     return found
@@ -104,7 +109,7 @@ def exclusions(books: Books, facts: Facts, shape: Shape) -> list[tuple[str, Bool
 
 def preference(books: Books, facts: Facts, shape: Shape) -> Floats | None:
     """Return how much `shape` prefers each node; None if it prefers none."""
-    soft = [_tolerates(shape, taints, ("PreferNoSchedule",)) for taints in facts.taint_sets]
+    soft = [tolerates(shape, taints, ("PreferNoSchedule",)) for taints in facts.taint_sets]
     if not shape.preferences and all(soft):
         return None
     total = np.zeros(books.count)
@@ -113,7 +118,8 @@ def preference(books: Books, facts: Facts, shape: Shape) -> Floats | None:
     return total - UNTOLERATED * ~np.array(soft, np.bool_)[facts.taints]
 
 
-def _tolerates(shape: Shape, taints: Sequence[Taint], effects: Sequence[str]) -> bool:
+def tolerates(shape: Shape, taints: Sequence[Taint], effects: Sequence[str]) -> bool:
+    """Return whether `shape` tolerates the taints that have one of these effects."""
     return all(
         any(_covers(toleration, taint) for toleration in shape.tolerations)
         for taint in taints

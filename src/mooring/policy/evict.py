@@ -109,10 +109,19 @@ def trim(victims: list[Victim], suffices: Callable[[list[Victim]], bool]) -> lis
     return left
 
 
-def carry_out(desk: Desk, entry: Entry, seats: Sequence[Seats], victims: Sequence[Victim]) -> None:
-    """Let the victims leave and keep the place of the one that they leave for."""
+def carry_out(
+    desk: Desk,
+    entry: Entry,
+    seats: Sequence[Seats],
+    victims: Sequence[Victim],
+    others: Sequence[Victim] = (),
+) -> None:
+    """Let the victims leave and keep the place of the one that they leave for.
+
+    It does not start before `others` have left too, who are on their way out already.
+    """
     name = entry.workload.name
-    leaving = []
+    leaving = [(other.entry.workload.name, *task) for other in others for task in other.tasks]
     for victim in victims:
         other = victim.entry
         is_whole = victim.is_whole

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.model.books import BY_NODE
+from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
 from mooring.policy.ask import NO_LEVEL, Part
 from mooring.policy.devices import choose_devices, choose_many, emptiest
 from mooring.policy.fit import ANY_FLAVOR, NOTHING, Fit
+from mooring.policy.kueue.topology import Domains, choose, wish_of
+from mooring.policy.profile import KUEUE
 from mooring.policy.room import (
     COMPARED,
     Room,
@@ -128,8 +131,11 @@ class Placer:
         if not leaf.count:
             yield Seats(leaf, [], [])
             return
-        leaf = leaf.inside(max(leaf.required, within.level))
         rule = self.profile.rule(self.books, leaf, service=service)
+        if rule == KUEUE and self.fit(leaf).company is None:
+            yield from self._by_kueue(leaf, within, present)
+            return
+        leaf = leaf.inside(max(leaf.required, within.level))
         for wish in self.fits.wishes(demand):
             for flavor in self.flavors(leaf, present):
                 fit = self.fit(leaf, flavor, wish)
@@ -147,6 +153,17 @@ class Placer:
         if leaf.count == 1 and not leaf.slices and rule == "e-binpack":
             return self._single(leaf, fit, within)
         return self._by_domain(leaf, fit, within, rule, present)
+
+    def _by_kueue(self, leaf: Part, within: Within, present: Ints | None) -> Iterator[Seats]:
+        """Yield the place that profile `kueue` would choose; preferences count for nothing."""
+        tree = self.books.tree
+        wish = wish_of(leaf.count, leaf.required, leaf.preferred, leaf.slices, tree.leaf_level)
+        for flavor in self.flavors(leaf, present):
+            fit = self.fit(leaf, flavor)
+            domains = Domains(tree, fit.slots[-1].astype(INT), leaf.slices)
+            chosen = choose(domains, wish, (within.level, within.domain))
+            if chosen is not None:
+                yield self.seats(leaf, [(row, count) for row, count, _ in chosen])
 
     def flavors(self, leaf: Part, present: Ints | None) -> list[int]:
         """Return the flavors to try: a group keeps to one, the most plentiful first."""
@@ -166,7 +183,7 @@ class Placer:
 
     def _single(self, leaf: Part, fit: Fit, within: Within) -> Iterator[Seats]:
         if fit.room(within.level, within.domain):
-            yield self._seats(leaf, [(pick(fit, within), 1)])
+            yield self.seats(leaf, [(pick(fit, within), 1)])
 
     def _by_domain(
         self, leaf: Part, fit: Fit, within: Within, rule: str, present: Ints | None
@@ -178,13 +195,13 @@ class Placer:
             for level, inside in self._levels(leaf, room, within, spread=True):
                 domains = holding(room, level, inside, count)
                 for chosen in evenest_of(room, level, domains, count, present):
-                    yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
+                    yield self.seats(leaf, self._open_slices(fit, leaf.slices, chosen))
             return
         for level, inside in self._levels(leaf, room, within, spread=False):
             bound = fit.fewest_possible(level, leaf.count) if not leaf.slices else ()
             domains = holding(room, level, inside, count)
             for chosen in fewest_of(room, level, domains, count, bound):
-                yield self._seats(leaf, self._open_slices(fit, leaf.slices, chosen))
+                yield self.seats(leaf, self._open_slices(fit, leaf.slices, chosen))
 
     def _levels(
         self, leaf: Part, room: Room, within: Within, *, spread: bool
@@ -217,7 +234,7 @@ class Placer:
             rows += self._open_slices(fit, inner, below)
         return rows
 
-    def _seats(self, leaf: Part, rows: list[tuple[int, int]]) -> Seats:
+    def seats(self, leaf: Part, rows: list[tuple[int, int]]) -> Seats:
         """Choose devices for so many tasks on each row; rows that look alike are looked at once."""
         demand, books = leaf.demand, self.books
         assert demand is not None
@@ -259,7 +276,7 @@ class Placer:
                     self.books.take(demand, (row,), (mask,), 0)
                     fit.refresh()
             self.books.rollback(mark)
-            yield self._seats(leaf, sorted(Counter(seats.rows).items())) if together else seats
+            yield self.seats(leaf, sorted(Counter(seats.rows).items())) if together else seats
 
     def _scored_domains(self, leaf: Part, fit: Fit, within: Within) -> Iterator[tuple[int, int]]:
         if leaf.required <= within.level:

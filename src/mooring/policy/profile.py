@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.model.demand import DeviceKind
+from mooring.model.settings import Policy
 from mooring.policy.ask import is_below_node
 from mooring.policy.board import Board
 from mooring.policy.devices import RULES
@@ -12,13 +14,14 @@ from mooring.policy.score import SCORES
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
-    from mooring.model.settings import Policy
     from mooring.model.topology import Tree
     from mooring.policy.ask import Part
     from mooring.policy.mix import Mix
 
 BY_DOMAIN = ("e-binpack", "e-spread")
 """Rules that choose domains by counting; all others are scores of nodes."""
+KUEUE = "kueue"
+"""How profile `kueue` chooses domains, unless the policy names another rule than by default."""
 
 
 def unknown_names(policy: Policy) -> list[str]:
@@ -39,11 +42,13 @@ class Profile:
     """Which rule places what."""
 
     def __init__(self, policy: Policy, mix: Mix) -> None:
+        if policy.profile == KUEUE:
+            policy = _with_own_rule(policy, KUEUE)
         self.policy = policy
         self.devices = policy.devices
         self.search_steps = policy.search_steps
         names = dict.fromkeys((policy.small, policy.gang, policy.service))
-        self.scores = {n: Board(SCORES[n](mix)) for n in names if n not in BY_DOMAIN}
+        self.scores = {n: Board(SCORES[n](mix)) for n in names if n in SCORES}
 
     def copy(self, mix: Mix) -> Profile:
         """Return the profile of a fork."""
@@ -63,8 +68,19 @@ class Profile:
         else:
             rule = self.policy.gang
         by_thousandths = leaf.demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG)
-        return rule if rule in BY_DOMAIN or by_thousandths else "e-binpack"
+        return rule if rule not in SCORES or by_thousandths else "e-binpack"
 
     def spread_level(self, tree: Tree) -> int:
         """Return the level of the one domain that a service spreads inside."""
         return tree.level_of.get(self.policy.spread_within, min(1, tree.leaf_level - 1))
+
+
+def _with_own_rule(policy: Policy, rule: str) -> Policy:
+    """Return a policy with a rule in place of those that it has by default."""
+    default = Policy()
+    return replace(
+        policy,
+        small=rule if policy.small == default.small else policy.small,
+        gang=rule if policy.gang == default.gang else policy.gang,
+        service=rule if policy.service == default.service else policy.service,
+    )

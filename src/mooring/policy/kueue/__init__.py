@@ -1,0 +1,1 @@
+"""Profile `kueue`: admission, preemption and placement by the rules of Kueue."""

@@ -1,0 +1,210 @@
+"""The court of profile `kueue`: one head of every queue at a time, cycle after cycle.
+
+In every cycle the first of each cluster queue is looked at, all against the same moment; then they
+are put in order and let in one by one. A head that does not fit is set aside until something
+changes, or blocks its queue if that is strict. Who has others evicted stays the head of its queue
+until it starts. One call of `serve` goes on until a cycle changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.model.books import BY_NODE
+from mooring.model.plan import Blocked, Leaving
+from mooring.policy.ask import leaf_ask
+from mooring.policy.beside import growth
+from mooring.policy.kueue.cycle import Cycle
+from mooring.policy.kueue.lineup import Lineup
+from mooring.policy.kueue.tally import Cohorts
+from mooring.policy.offers import gate, over_quota
+from mooring.policy.why import why
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.desk import Desk
+
+Moment = tuple[int, int, int]
+
+
+class KueueCourt:
+    """Who is next, by the rules of Kueue."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._waiting: dict[str, None] = {}
+        """Those who wait to start, also those whose room is kept until others have left."""
+        self._growing: dict[str, None] = {}
+        self._parked: dict[str, None] = {}
+        self._reasons: dict[str, tuple[Reason, ...]] = {}
+        self._told: dict[str, None] = {}
+        self._is_fresh = False
+        """Somebody came since the last look."""
+        self._seen: Moment = (-1, -1, -1)
+
+    # -- who waits --------------------------------------------------------------------------
+
+    def wait(self, entry: Entry) -> None:
+        """Take a workload in that waits to start, or runs and may grow."""
+        name = entry.workload.name
+        if entry.has_begun:
+            self._waiting.pop(name, None)
+            self._parked.pop(name, None)
+            self._say(name, ())
+            if any(members.spare > 0 for members in entry.members.values()):
+                self._growing[name] = None
+                self._is_fresh = True
+        elif name not in self._waiting:
+            self._waiting[name] = None
+            self._is_fresh = True
+
+    def leave(self, entry: Entry) -> bool:
+        """Forget a workload; return whether it waited."""
+        name = entry.workload.name
+        found = name in self._waiting or name in self._growing
+        for known in (self._waiting, self._growing, self._parked, self._reasons, self._told):
+            known.pop(name, None)
+        self._is_fresh = self._is_fresh or found
+        return found
+
+    def refresh(self) -> None:
+        """Look at everything anew."""
+        self._parked.clear()
+        self._is_fresh = True
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    def _moment(self) -> Moment:
+        books = self.desk.books
+        return books.log_end, books.epoch, self.desk.version
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether something happened that `serve` should look at."""
+        return self._is_fresh or bool(self._told) or self._moment() != self._seen
+
+    def serve(self) -> float | None:
+        """Let in whoever may be, cycle after cycle; return when to look again."""
+        desk = self.desk
+        if self._moment() != self._seen:
+            self._parked.clear()
+        self._is_fresh = False
+        lineup = Lineup(desk, Cohorts(desk.ledger), self._queued(), self._parked)
+        lineup.settle_penalties()
+        must_wait = False
+        while True:
+            cycle = Cycle(desk, lineup)
+            is_over = not cycle.run()
+            for name in cycle.started:
+                self._waiting.pop(name, None)
+                self._say(name, ())
+            must_wait = must_wait or cycle.must_wait
+            if is_over:
+                break
+        for name, reasons in lineup.reasons.items():
+            if name in self._waiting and name not in desk.holds:
+                self._say(name, reasons)
+        self._say_who_is_blocked(lineup)
+        self._grow()
+        self._seen = self._moment()
+        self._is_fresh = must_wait
+        return desk.now if must_wait else None
+
+    def _queued(self) -> list[Entry]:
+        """Return those who wait and may start; the others are told why not."""
+        queued = []
+        for name in self._waiting:
+            entry = self.desk.entries[name]
+            reasons = () if name in self.desk.holds else gate(self.desk, entry)
+            if reasons:
+                self._parked.pop(name, None)
+                self._say(name, reasons)
+            else:
+                queued.append(entry)
+        return queued
+
+    def _say_who_is_blocked(self, lineup: Lineup) -> None:
+        for entry, head in lineup.blocked():
+            self._say(entry.workload.name, (Blocked(head),))
+
+    def _say(self, name: str, reasons: tuple[Reason, ...]) -> None:
+        if self._reasons.get(name, ()) != reasons:
+            self._told[name] = None
+            self._reasons[name] = reasons
+
+    # -- growing ----------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Give running work more tasks where its queue may be charged and there is room."""
+        for name in list(self._growing):
+            entry = self.desk.entries[name]
+            reasons: list[Reason] = list(gate(self.desk, entry))
+            grown = not reasons
+            while grown:
+                reasons.clear()
+                units = [self._grow_leaf(entry, leaf, reasons) for leaf in entry.members]
+                grown = any(units)
+            if all(members.spare <= 0 for members in entry.members.values()):
+                del self._growing[name]
+                reasons = []
+            self._say(name, tuple(dict.fromkeys(reasons)))
+
+    def _grow_leaf(self, entry: Entry, name: str, reasons: list[Reason]) -> bool:
+        """Place one more unit of a group beside the others; return whether there was room."""
+        desk = self.desk
+        beside = desk.beside(entry)
+        leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == name)
+        members = entry.members[name]
+        tasks = growth(members, leaf)
+        if not tasks:
+            return False
+        code = members.flavor
+        if code == BY_NODE:
+            code = desk.books.charged_kind_of[members.rows[members.holding()[0]]]
+        bill = desk.books.bill(members.demand, entry.account, code)
+        request = {pair: amount * len(tasks) for pair, amount in bill}
+        shortage = desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
+        if shortage is not None:
+            reasons.append(over_quota(desk, entry, shortage))
+            return False
+        found = beside.place({name: tasks})
+        if found is None:
+            ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
+            reasons += why(desk.placer, ask, beside.bound(leaf))
+            return False
+        for some, seats in found:
+            desk.start(entry, some, seats)
+        return True
+
+    # -- what is known ----------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Return those who wait to start or to grow, in order."""
+        entries = [self.desk.entries[name] for name in (*self._waiting, *self._growing)]
+
+        def rank(entry: Entry) -> tuple[bool, int, float, int]:
+            priority, workload = self.desk.priority(entry), entry.workload
+            return entry.has_begun, -priority, workload.submitted_at, entry.sequence
+
+        return [entry.workload.name for entry in sorted(entries, key=rank)]
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """Return why a workload waits."""
+        hold = self.desk.holds.get(name)
+        if hold is not None:
+            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+        return self._reasons.get(name, ())
+
+    def tell(self) -> list[str]:
+        """Return those whose reasons changed since the last call."""
+        told, self._told = self._told, {}
+        return [name for name in told if name in self.desk.entries]
+
+    def copy(self, desk: Desk) -> KueueCourt:
+        """Return the court of a fork."""
+        new = KueueCourt(desk)
+        for name in ("_waiting", "_growing", "_parked", "_reasons", "_told"):
+            setattr(new, name, dict(getattr(self, name)))
+        new._is_fresh, new._seen = self._is_fresh, self._seen
+        return new
