@@ -127,6 +127,8 @@ class Books:
         self._choices: list[dict[str, tuple[str, ...]]] = []
         """Per queue and resource, the flavors it is charged to, in order; none: any."""
         self._bills: dict[tuple[int, int, int], Bill] = {}
+        self._memory_of_kind: dict[int, int] = {}
+        """Memory by which shares of a device are charged; none: they are charged as whole ones."""
         self.usage = np.zeros((0, 0), INT)
         """What each queue, with all below it, uses of each pair."""
         self.fixed = np.zeros((0, 0), INT)
@@ -424,6 +426,24 @@ class Books:
         for (account, flavor, number), count in self._charges.items():
             self._use(self.demands[number], count, account, flavor)
 
+    def charge_by_memory(self, memory_of_kind: dict[int, int]) -> None:
+        """Charge what is asked by memory as a part of such devices, in hundredths.
+
+        The key is the kind of the nodes, or `BY_NODE` where that is not known. None: as a whole.
+        """
+        if memory_of_kind != self._memory_of_kind:
+            self._memory_of_kind = memory_of_kind
+            self.keep_usage(self._paths, self.pairs, self._choices)
+
+    def _charged_milli(self, demand: Demand, flavor: int) -> int:
+        """Return the thousandths of devices that one task is charged."""
+        known = self._memory_of_kind
+        memory = known.get(flavor, known.get(BY_NODE, 0))
+        if demand.kind is not DeviceKind.MEMORY or not memory:
+            return demand.weight - 1
+        part = min(WHOLE, -(-demand.shape.gpu_memory * 100 // memory) * (WHOLE // 100))
+        return demand.shape.gpus * part
+
     def bill(self, demand: Demand, account: int, flavor: int) -> Bill:
         """Return what one task is charged: (pair, amount), for the pairs that are kept."""
         key = (demand.index, account >> 1, flavor)
@@ -435,7 +455,7 @@ class Books:
     def _new_bill(self, demand: Demand, queue: int, flavor: int) -> Bill:
         price = {named.name: named.price for named in self.named_flavors}
         found: dict[int, int] = {}
-        for r, amount in (*demand.pairs, (GPU_ROW, demand.weight - 1)):
+        for r, amount in (*demand.pairs, (GPU_ROW, self._charged_milli(demand, flavor))):
             resource = self.order.names[r]
             name = self._charged_as(queue, resource, flavor)
             for column, (of, what) in enumerate(self.pairs):

@@ -253,10 +253,4 @@ def _runs(entry: Entry) -> bool:
     """Return whether the minimum of a workload runs: all of it, and at least one task."""
     if entry.charged_only:
         return True
-    any_runs = False
-    for members in entry.members.values():
-        running = members.states.count(TaskState.RUNNING)
-        if running + members.states.count(TaskState.FINISHED) < members.group.min:
-            return False
-        any_runs |= running > 0
-    return any_runs
+    return entry.runs and any(TaskState.RUNNING in m.states for m in entry.members.values())
