@@ -9,10 +9,12 @@ The engine assumes that its decisions will be carried out; the world confirms or
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.engine import check
 from mooring.engine.snapshot import as_adopted, present_nodes
+from mooring.engine.turns import Turns
 from mooring.engine.upkeep import Upkeep
 from mooring.model.books import BY_NODE, Books
 from mooring.model.entry import NOWHERE, Entry, Members
@@ -38,6 +40,8 @@ from mooring.model.workload import TaskState
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.default import DefaultCourt
 from mooring.policy.desk import Desk, note
+from mooring.policy.kai.court import KaiCourt
+from mooring.policy.kueue.court import KueueCourt
 from mooring.policy.mix import Mix
 from mooring.policy.profile import Profile
 from mooring.policy.why import why
@@ -55,7 +59,13 @@ if TYPE_CHECKING:
     from mooring.policy.court import Court
 
 EMPTY = Plan()
-COURTS: dict[str, Callable[[Desk], Court]] = {"default": DefaultCourt}
+MENDING = ("kai",)
+"""Profiles whose court completes gangs that lost tasks, in their place in line."""
+COURTS: dict[str, Callable[[Desk], Court]] = {
+    "default": DefaultCourt,
+    "kai": KaiCourt,
+    "kueue": KueueCourt,
+}
 
 
 class Engine:
@@ -84,12 +94,17 @@ class Engine:
         self._unmended: dict[str, tuple[Reason, ...]] = {}
         """Why the incomplete ones could not be completed."""
         self._resized: dict[str, None] = {}
+        self._is_shadow = False
         self.books.name_flavors(policy.flavors)
         self.desk = Desk(self.books, policy, Profile(policy, self._mix))
         self.desk.set_queues(self.queues)
         self._entries = self.desk.entries
         self._court: Court = COURTS[policy.profile](self.desk)
         self._upkeep = Upkeep(self.desk)
+        self._turns = Turns(self.desk)
+        self._turns.run_times.load(memory)
+        self._quiet = EMPTY
+        """The plan of a cycle in which there is nothing to do: only when to look again."""
         self._pasts = dict(memory.pasts)
         """Of workloads that have not come yet."""
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
@@ -103,6 +118,7 @@ class Engine:
         match event:
             case Submitted():
                 self._submit(event)
+                self._turns.observe(event)
                 return  # nothing is booked yet
             case TasksChanged():
                 self._tasks_changed(event)
@@ -124,6 +140,7 @@ class Engine:
                 self._queues_changed(event.queues)
             case _:
                 assert_never(event)
+        self._turns.observe(event)
         self.books.commit()
 
     def _node_is(self, node: Node) -> None:
@@ -245,6 +262,10 @@ class Engine:
                 members.states[task] = TaskState.RELEASING
         self._upkeep.look_at(event.workload.name)
         self.desk.note_move(entry)
+        if self.policy.profile == "kueue":
+            for members in entry.members.values():
+                if 0 < members.group.partial <= members.begun:
+                    members.reduce(members.begun)
         if event.placements or event.finished:
             self._look_after(entry, "lost-node")
         else:
@@ -313,6 +334,7 @@ class Engine:
         self._unmended.pop(name, None)
         self._resized.pop(name, None)
         self._upkeep.forget(name)
+        self._turns.over(entry)
         del self._entries[name]
 
     def _tasks_changed(self, event: TasksChanged) -> None:
@@ -431,18 +453,23 @@ class Engine:
         if entry.has_begun and entry.is_incomplete:
             self._court.leave(entry)
             self._incomplete.setdefault(name, (None, cause))
+            if self.policy.profile in MENDING:
+                self._queue_up(entry)
             return
         self._incomplete.pop(name, None)
         self._unmended.pop(name, None)
         if not entry.has_begun:
             entry.running_since = None
+            for members in entry.members.values():
+                members.restore()
             self._court.leave(entry)  # it may have waited to grow
         self._queue_up(entry)
 
     def _queue_up(self, entry: Entry) -> None:
         """Let a workload wait for what it misses: its minimum, or more for its groups."""
         name = entry.workload.name
-        if not (entry.charged_only or name in self._incomplete or name in self.desk.holds):
+        is_mended = name in self._incomplete and self.policy.profile not in MENDING
+        if not (entry.charged_only or is_mended or name in self.desk.holds):
             self._court.wait(entry)
 
     # -- decisions --------------------------------------------------------------------------
@@ -453,9 +480,9 @@ class Engine:
         desk = self.desk
         desk.now = now
         desk.note_use()
-        looks = self._court.stirs or self._upkeep.stirs
+        looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs
         if not (looks or self._incomplete or self._resized or desk.holds):
-            return EMPTY
+            return self._quiet
         self._learn(now)
         desk.decisions = []
         told: dict[str, None] = {}
@@ -465,14 +492,36 @@ class Engine:
         for entry in desk.start_held():
             told[entry.workload.name] = None
             self._court.wait(entry)
-        wakes.append(self._court.serve())
+        wakes += self._serve()
+        wakes.append(self._undo_stale())
         self.books.commit()
         desk.note_use()
         wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
         waiting = tuple([Waiting(name, self.reasons(name)) for name in told])
+        wakes += self._upkeep.expect(desk.decisions)
         wake_at = min((wake for wake in wakes if wake is not None), default=None)
+        self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)
         return Plan(tuple(desk.decisions), waiting, wake_at)
+
+    def _serve(self) -> list[float | None]:
+        """Let the court decide; queues that backfill do so under the eyes of a shadow."""
+        court = self._court
+        if isinstance(court, DefaultCourt) and not self._is_shadow and self.desk.backfills:
+            return self._turns.serve(self, court)
+        self._turns.note_ends()
+        return [court.serve()]
+
+    def become_shadow(self) -> None:
+        """Be strict order beside another engine from now on: nobody leaves for another."""
+        self._is_shadow = True
+        self._turns = Turns(self.desk)
+        self._upkeep = Upkeep(self.desk, enforces=False)
+        if isinstance(self._court, DefaultCourt):
+            self._court.evicts = False
+            self._court.residual = None
+        for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
+            marks.clear()
 
     def _learn(self, now: float) -> None:
         """Teach the mix what has arrived; older arrivals count for less by now."""
@@ -485,7 +534,7 @@ class Engine:
     def _mend(self, told: dict[str, None]) -> float | None:
         """Complete gangs that lost tasks, or undo those that stay incomplete too long."""
         now, wake_at = self.desk.now, None
-        if not self._incomplete:
+        if not self._incomplete or self.policy.profile in MENDING:
             return None
         entries = [self._entries[name] for name in self._incomplete]
         for entry in sorted(entries, key=self._seniority):
@@ -504,12 +553,41 @@ class Engine:
             if reasons != self._unmended.get(name):
                 self._unmended[name] = reasons
                 told[name] = None
-            due = since + self.policy.gang_grace_s
+            due = since + self._grace(entry)
             if now >= due:
                 self.desk.evict_all(entry, cause)  # it waits again, at its old place in line
-            else:
+            elif due < inf:
                 wake_at = due if wake_at is None else min(wake_at, due)
         return wake_at
+
+    def _grace(self, entry: Entry) -> float:
+        """Return how long a gang may be incomplete."""
+        grace = entry.workload.grace_s
+        if grace is None:
+            grace = self.policy.gang_grace_s
+        return grace if grace >= 0 else inf
+
+    def _undo_stale(self) -> float | None:
+        """Undo gangs that the court has not completed in time; one with finished tasks stays."""
+        now, dues = self.desk.now, []
+        for name in list(self._incomplete) if self.policy.profile in MENDING else ():
+            entry, (since, cause) = self._entries[name], self._incomplete[name]
+            if not entry.is_incomplete:
+                del self._incomplete[name]
+                continue
+            states = [members.states for members in entry.members.values()]
+            is_stale = name not in self.desk.holds and not any(
+                TaskState.RELEASING in each or TaskState.FINISHED in each for each in states
+            )
+            since = (now if since is None else since) if is_stale else None
+            self._incomplete[name] = since, cause
+            due = inf if since is None else since + self._grace(entry)
+            if now >= due:
+                self._court.leave(entry)
+                self.desk.evict_all(entry, cause)
+            else:
+                dues.append(due)
+        return min(dues, default=None) if min(dues, default=inf) < inf else None
 
     def _complete(self, entry: Entry) -> tuple[Reason, ...]:
         """Place what a gang misses beside what it has, or return why not; all of it or nothing."""
@@ -544,7 +622,7 @@ class Engine:
 
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits, or does not grow; empty: it has all it asked for."""
-        if name in self._incomplete:
+        if name in self._incomplete and self.policy.profile not in MENDING:
             return self._unmended.get(name, ())
         return self._court.reasons(name)
 
@@ -577,7 +655,7 @@ class Engine:
             mix.arrive(shape, count)
         pasts = {name: entry.past for name, entry in self._entries.items()}
         return replace(
-            self.desk.sampled.dump(self.desk.history.dump(mix.dump())),
+            self._turns.run_times.dump(self.desk.sampled.dump(self.desk.history.dump(mix.dump()))),
             pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
         )
@@ -611,6 +689,7 @@ class Engine:
         new._entries = new.desk.entries
         new._court = self._court.copy(new.desk)
         new._upkeep = self._upkeep.copy(new.desk)
+        new._turns = self._turns.copy(new.desk)
         new._pasts = dict(self._pasts)
         for name in ("_arrivals", "_nodes", "_incomplete", "_unmended", "_resized"):
             setattr(new, name, getattr(self, name).copy())

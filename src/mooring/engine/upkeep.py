@@ -11,18 +11,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Notice
+from mooring.model.plan import Bind, Notice
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
+    from mooring.model.plan import Decision
     from mooring.policy.desk import Desk
+
+
+LATER_S = 60.0
+"""When to look again at work that should run by now and does not."""
 
 
 class Upkeep:
     """Looks after running work, at one desk."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *, enforces: bool = True) -> None:
         self.desk = desk
+        self.enforces = enforces
+        """False: limits of time do not count here."""
         self._due: dict[str, float] = {}
         """When running workloads have run as long as they may."""
         self._noticed: dict[str, None] = {}
@@ -61,8 +68,11 @@ class Upkeep:
         wakes = []
         for name, due in list(self._due.items()):
             entry = desk.entries[name]
-            if entry.running_since is None:
-                self.forget(name)
+            if not entry.is_placed:
+                self._due.pop(name)
+            elif entry.running_since is None:
+                self._due[name] = max(due, desk.now + LATER_S)
+                wakes.append(self._due[name])
             elif due <= desk.now:
                 self._stop_for_good(entry, "run-limit")
             elif due - notice <= desk.now:
@@ -89,6 +99,18 @@ class Upkeep:
         else:
             self._mind_limit(entry)
 
+    def expect(self, decisions: list[Decision]) -> list[float]:
+        """Expect that what is bound runs at once; return when to look at its limits."""
+        wakes = []
+        for decision in decisions:
+            entry = self.desk.entries.get(decision.workload)
+            limit = self.limit_of(entry) if isinstance(decision, Bind) and entry else None
+            if limit is not None and entry is not None and entry.running_since is None:
+                due = self.desk.now + max(0.0, limit - entry.past.attained_s)
+                self._due[decision.workload] = due
+                wakes.append(max(self.desk.now, due - self.desk.policy.eviction.notice_s))
+        return wakes
+
     def _mind_limit(self, entry: Entry) -> None:
         limit, name = self.limit_of(entry), entry.workload.name
         self._due.pop(name, None)
@@ -100,6 +122,8 @@ class Upkeep:
         tree = self.desk.tree
         limits = [tree.queues[queue].run_limit_s for queue in tree.path[entry.queue]]
         of_queue = next((limit for limit in limits if limit is not None), None)
+        if not self.enforces:
+            return None
         own = entry.workload.run_limit_s
         return min((limit for limit in (own, of_queue) if limit is not None), default=None)
 
@@ -137,6 +161,6 @@ class Upkeep:
 
     def copy(self, desk: Desk) -> Upkeep:
         """Return the upkeep of a fork."""
-        new = Upkeep(desk)
+        new = Upkeep(desk, enforces=self.enforces)
         new._due, new._noticed, new._look = dict(self._due), dict(self._noticed), dict(self._look)
         return new

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE, account_of
 from mooring.model.demand import Demand
 from mooring.model.memory import NO_PAST, Past
 from mooring.model.workload import PodGroup, TaskState, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOWHERE = -1
 
@@ -23,6 +27,8 @@ class Members:
     devices: list[int]
     flavor: int = BY_NODE
     """Code of the flavor that its tasks are charged to."""
+    whole: PodGroup | None = None
+    """The group as it was asked for, while it runs with less than its minimum."""
 
     @classmethod
     def of(cls, group: PodGroup, demand: Demand) -> Members:
@@ -33,7 +39,21 @@ class Members:
     def resize(self, group: PodGroup) -> None:
         """Take another size; tasks beyond it that have a place stay until they are evicted."""
         self.make_room(group.most)
-        self.group = group
+        if self.whole is not None and self.group.min < group.min:
+            self.whole = group
+        else:
+            self.whole, self.group = None, group
+
+    def reduce(self, tasks: int) -> None:
+        """Be complete with so few tasks, until it leaves."""
+        if tasks < self.group.min:
+            self.whole = self.whole or self.group
+            self.group = replace(self.group, min=tasks, max=tasks)
+
+    def restore(self) -> None:
+        """Ask for the whole group again."""
+        if self.whole is not None:
+            self.group, self.whole = self.whole, None
 
     def make_room(self, tasks: int) -> None:
         """Know of at least so many tasks; after edits the last ones may be those that run."""
@@ -121,10 +141,11 @@ class Entry:
     @property
     def runs(self) -> bool:
         """Return whether all of its minimum runs, or has finished."""
-        return all(
-            members.states.count(TaskState.RUNNING) + members.states.count(TaskState.FINISHED)
-            >= members.group.min
-            for members in self.members.values()
+        return self._has_enough(
+            lambda members: (
+                members.states.count(TaskState.RUNNING) + members.states.count(TaskState.FINISHED)
+                >= members.group.min
+            )
         )
 
     @property
@@ -135,7 +156,21 @@ class Entry:
     @property
     def is_incomplete(self) -> bool:
         """Return whether tasks of a minimum are missing."""
-        return any(members.missing for members in self.members.values())
+        return not self._has_enough(lambda members: not members.missing)
+
+    def _has_enough(self, is_enough: Callable[[Members], bool]) -> bool:
+        """Return whether all groups are as they should, or as many as are needed."""
+        members = self.members
+        if all(is_enough(each) for each in members.values()):
+            return True
+
+        def holds(group: PodGroup) -> bool:
+            if not group.groups:
+                return is_enough(members[group.name])
+            needed = group.needed or len(group.groups)
+            return sum(holds(child) for child in group.groups) >= needed
+
+        return all(holds(group) for group in self.workload.groups)
 
     def copy(self) -> Entry:
         """Return an entry that changes on its own from here."""

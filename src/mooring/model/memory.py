@@ -34,6 +34,8 @@ class Past:
     """How often tasks of it failed."""
     attained_s: float = 0.0
     """How long it ran, in earlier runs."""
+    saved_s: float = 0.0
+    """How much of that was saved by checkpoints."""
     evictions: int = 0
     """How often it had to leave for another's sake."""
     quantum_evictions: int = 0

@@ -30,10 +30,12 @@ class Beside:
     entry: Entry
     root: Part
     """All that the workload asks for, compiled."""
+    closed: tuple[str, ...] = ()
+    """Nodes that are kept for others."""
 
     def place(self, wanted: Mapping[str, Sequence[int]]) -> Found | None:
         """Book places for tasks, by leaf; None, and nothing booked, if one of them has none."""
-        self.placer.aim(self.entry.avoid)
+        self.placer.aim((*self.entry.avoid, *self.closed))
         found: Found = []
         return found if self._place(self.root, ANYWHERE, wanted, found) else None
 

@@ -33,6 +33,8 @@ from mooring.policy.search import CutShortError, place
 from mooring.policy.why import why
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask
@@ -65,6 +67,9 @@ class DefaultCourt:
         self._has_rivals = False
         self._classes: dict[tuple[int, int], None] = {}
         """Queues and priorities that have been seen."""
+        self.residual: Callable[[Entry], float] | None = None
+        """Expected residual run time, while there is a shadow; it lets queues backfill."""
+        self.evicts = True
         self._moved_on: dict[str, None] = {}
         """Those who left a line for a hold since somebody was last told."""
         self._until = LATER
@@ -273,41 +278,138 @@ class DefaultCourt:
         found = self._lines[queue].peek()
         if found is None:
             return None
-        _line, item = found
-        return self._lines[queue].rank_of(item)
+        line, item = found
+        rank = self._lines[queue].rank_of(item)
+        if not self.desk.tree.pairs:
+            return (rank,)
+        entry = self.desk.entries[item[0]]
+        size = tuple(self._likely(line, entry).items())
+        used, path = self.desk.books.usage_of, reversed(self.desk.tree.path[entry.queue])
+        classes = [self.yardstick.standing(above, used[above], size) for above in path]
+        return (*classes, rank)
 
     def _try(self, queue: int) -> None:
-        """Let the head of a queue start or grow, or let its line sleep."""
+        """Let the next of a queue start or grow, or let its line sleep."""
         lines = self._lines[queue]
-        found = lines.next_ready()
+        found = self._next_to_fill(queue) or lines.next_ready()
         assert found is not None
         line, (name, group) = found
         entry = self.desk.entries[name]
         if group:
             self._try_growth(entry, lines, line, group)
             return
-        reasons: list[Reason] = list(gate(self.desk, entry))
+        reasons: list[Reason] = []
+        if not self._try_start(entry, line, reasons):
+            lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+
+    def _try_start(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
+        """Let a workload start, or others leave for it; say why if neither can be."""
+        desk, lines = self.desk, self._lines_of(entry)
+        fills = self._fills(entry)
+        reasons += gate(desk, entry)
+        if fills and entry.is_fixed and not reasons:
+            reasons.append(Blocked(self._first_waiting(entry)))  # it could not be asked to leave
         if not reasons and not line.ask.problems:
-            barred, blockers = self._blocked(queue, line)
-            for offer in offers(self.desk, entry, line.ask, barred, reasons):
+            ask = self.open_to(entry, line.ask)
+            barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
+            for offer in offers(desk, entry, ask, barred, reasons):
                 seats = self._place(entry, offer, reasons)
                 if seats is not None:
                     self._start(entry, lines, seats)
-                    return
+                    if fills:
+                        desk.overtakers[entry.workload.name] = None
+                    return True
             if not blockers and self._displace(entry, lines, line, reasons):
-                return
+                return True
             reasons += [] if reasons else blockers
         if not reasons:
-            self.desk.placer.aim(line.ask.avoid)
-            reasons += why(self.desk.placer, line.ask)
-        lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+            desk.placer.aim(line.ask.avoid)
+            reasons += why(desk.placer, line.ask)
+        return False
+
+    # -- backfill ---------------------------------------------------------------------------
+
+    def serve_due(self, name: str) -> bool:
+        """Serve one whose turn has come, whatever its line; return whether it no longer waits."""
+        lines = self._lines.get(self._queue_of.get(name, -1))
+        if lines is None or (name, "") not in lines:
+            return True
+        line = lines.line_of((name, ""))
+        reasons: list[Reason] = []
+        if self._try_start(self.desk.entries[name], line, reasons):
+            return True
+        if line.waiting[0][1] == (name, ""):
+            lines.put_to_sleep(line, tuple(reasons), self.desk.books.log_end)
+        return False
+
+    def backfills(self, entry: Entry) -> bool:
+        """Return whether the queue of a workload lets others by under the eyes of a shadow."""
+        return self.desk.tree.queues[self._queue_of[entry.workload.name]].order == "backfill"
+
+    def anyone_backfills(self) -> bool:
+        """Return whether anybody waits to start in a queue that backfills."""
+        queues = self.desk.tree.queues
+        held = any(queues[self.desk.entries[n].queue].order == "backfill" for n in self.desk.holds)
+        return held or any(
+            queues[queue].order == "backfill" and any(not item[1] for item in lines)
+            for queue, lines in self._lines.items()
+        )
+
+    def is_waiting(self, name: str) -> bool:
+        """Return whether a workload waits to start."""
+        lines = self._lines.get(self._queue_of.get(name, -1))
+        return lines is not None and (name, "") in lines
+
+    def could_start(self, name: str) -> bool:
+        """Return whether one that waits could start if only others ended."""
+        entry = self.desk.entries[name]
+        line = self._lines_of(entry).line_of((name, ""))
+        return not gate(self.desk, entry) and self._could_start(line)
+
+    def ask_of(self, name: str) -> Ask:
+        """Return what one that waits asks for."""
+        return self._lines_of(self.desk.entries[name]).ask_of((name, ""))
+
+    def look_again(self) -> None:
+        """Let everybody look again: other nodes are closed now."""
+        for lines in self._lines.values():
+            lines.wake(list(lines.sleeping.values()))
+
+    def _fills(self, entry: Entry) -> bool:
+        """Return whether a start now would be before its turn."""
+        has_shadow = self.residual is not None and self.backfills(entry)
+        return has_shadow and entry.workload.name not in self.desk.due
+
+    def _first_waiting(self, entry: Entry) -> str:
+        lines = self._lines_of(entry)
+        items = [(lines.rank_of(item), item[0]) for item in lines if not item[1]]
+        return min(items)[1]
+
+    def _next_to_fill(self, queue: int) -> tuple[Line, Item] | None:
+        """Return the next of a queue that backfills: who is expected to be done first."""
+        if self.residual is None or self.desk.tree.queues[queue].order != "backfill":
+            return None
+        residual, entries = self.residual, self.desk.entries
+        found = [
+            ((residual(entries[line.waiting[0][1][0]]), line.waiting[0][0]), line)
+            for line in self._lines[queue].ready_lines()
+        ]
+        if not found:
+            return None
+        line = min(found, key=lambda each: each[0])[1]
+        return self._lines[queue].take(line), line.waiting[0][1]
+
+    def open_to(self, entry: Entry, ask: Ask) -> Ask:
+        """Return an ask that keeps off nodes that are closed for another."""
+        closed = self.desk.closed_for(entry.workload.name)
+        return replace(ask, avoid=(*ask.avoid, *closed)) if closed else ask
 
     # wide: a workload, its line, and why not
     def _displace(self, entry: Entry, lines: Lines, line: Line, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, and keep the room for it; False: it has no right."""
         desk = self.desk
         line.tried_at, line.until = desk.version, LATER
-        if not self._has_rivals:
+        if not self.evicts or not (self._has_rivals or self.desk.overtakers):
             return False
         began = max(
             entry.workload.submitted_at, entry.past.evicted_at or entry.workload.submitted_at
@@ -316,7 +418,8 @@ class DefaultCourt:
         if desk.now < patient:
             line.until = patient
             return False
-        exchange = find_exchange(desk, self._roll, self.yardstick, entry, line.ask)
+        ask = self.open_to(entry, line.ask)
+        exchange = find_exchange(desk, self._roll, self.yardstick, entry, ask)
         line.until = exchange.until
         if exchange.is_cut:
             reasons.append(CutShort(desk.policy.eviction.steps))
@@ -351,7 +454,8 @@ class DefaultCourt:
 
     def _blocked(self, queue: int, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
         """Return the kinds of nodes that others before it in a strict queue wait for, and whom."""
-        if self.desk.tree.queues[queue].order != "strict":
+        order = self.desk.tree.queues[queue].order
+        if order != "strict" and not (order == "backfill" and self.residual is None):
             return (), []
         kinds: dict[int, None] = {}
         reasons: list[Reason] = []

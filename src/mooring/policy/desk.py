@@ -21,6 +21,7 @@ from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
 from mooring.policy.fit import Fits
 from mooring.policy.history import SampledUsage, UsageHistory
+from mooring.policy.kueue.groups import groups_in
 from mooring.policy.lines import Request
 from mooring.policy.place import Placer, Seats
 from mooring.policy.quota import Ledger, Shortage
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
+    from mooring.policy.ask import Part
     from mooring.policy.profile import Profile
 
 TaskKey = tuple[str, str, int]
@@ -75,6 +77,8 @@ class Desk:
         """Nodes that are given a rest because tasks keep failing there."""
         self.due: dict[str, None] = {}
         """Those who wait although their turn has come."""
+        self.reserved: dict[str, tuple[str, ...]] = {}
+        """Nodes that are closed for all but the workload they are reserved for."""
         self.overtakers: dict[str, None] = {}
         """Those who started before their turn, which has not come yet."""
         self.moved: dict[str, None] = {}
@@ -110,6 +114,7 @@ class Desk:
         }
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
+        new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         return new
 
@@ -158,6 +163,7 @@ class Desk:
         """Let these be the queues."""
         self.queues = queues
         self._by_usage = any(queue.by_usage for queue in queues)
+        self.backfills = any(queue.order == "backfill" for queue in queues)
         for queue in queues:
             self.books.queue(queue.name)
         self._counted = (-1, -1)
@@ -168,6 +174,7 @@ class Desk:
         books = self.books
         if self._counted == (books.epoch, len(books.queues)):
             return
+        books.charge_by_memory(self._memory_of_kind() if self.policy.profile == "kai" else {})
         pairs = self._pairs()
         same = self._counted[1] == len(books.queues) and self.tree.pairs == pairs
         self._counted = (books.epoch, len(books.queues))
@@ -186,6 +193,15 @@ class Desk:
         books.keep_usage(self.tree.path, self.tree.pairs, choices)
         self.version += 1
 
+    def _memory_of_kind(self) -> dict[int, int]:
+        """Return the least memory of a device by kind of node, and (`BY_NODE`) of all."""
+        books, found = self.books, dict[int, int]()
+        for row in np.flatnonzero(books.present).tolist():
+            least = min((d.memory for d in books.nodes[row].devices if d.memory), default=0)
+            for kind in (books.kind_of[row], BY_NODE) if least else ():
+                found[kind] = min(found.get(kind, least), least)
+        return found
+
     def _pairs(self) -> list[tuple[str, str]]:
         named = [(quota.flavor, quota.resource) for queue in self.queues for quota in queue.quotas]
         if self.policy.profile == "kai":
@@ -203,6 +219,8 @@ class Desk:
 
     def _find_groups(self, queue: int) -> tuple[ResourceGroup, ...]:
         rules = [self.tree.queues[above] for above in self.tree.path[queue]]
+        if self.policy.profile == "kueue":
+            return next((groups_in(each) for each in rules if not each.local), ())
         return next((each.groups for each in rules if each.groups), ())
 
     def totals(self, *, ready: bool = False) -> list[int]:
@@ -286,16 +304,28 @@ class Desk:
         return total
 
     def beside(self, entry: Entry) -> Beside:
-        """Return the placing of tasks beside those of a workload."""
-        return Beside(self.placer, entry, compile_ask(self.books, entry.workload).root)
+        """Return the placing of tasks beside those of a workload, on the same flavors."""
+
+        def over(part: Part) -> Part:
+            if part.demand is not None:
+                return replace(part, code=entry.members[part.name].flavor)
+            return replace(part, parts=tuple(over(child) for child in part.parts))
+
+        root = over(compile_ask(self.books, entry.workload).root)
+        return Beside(self.placer, entry, root, self.closed_for(entry.workload.name))
+
+    def closed_for(self, name: str) -> tuple[str, ...]:
+        """Return the nodes that are reserved for others."""
+        return tuple(n for owner, nodes in self.reserved.items() if owner != name for n in nodes)
 
     # -- what can be done -------------------------------------------------------------------
 
     def start_all(self, entry: Entry, found: Sequence[Seats]) -> None:
-        """Start the minimum of a workload at booked seats."""
+        """Start the minimum of a workload, or what of it was asked for, at booked seats."""
         for seats in found:
-            tasks = entry.members[seats.part.name].pending()[: len(seats.rows)]
-            self.start(entry, tasks, seats)
+            members = entry.members[seats.part.name]
+            members.reduce(len(seats.rows))
+            self.start(entry, members.pending()[: len(seats.rows)], seats)
 
     def start(self, entry: Entry, tasks: Sequence[int], seats: Seats) -> None:
         """Assume that booked seats are taken, and say so."""
@@ -358,8 +388,21 @@ class Desk:
         """Note that a run of a workload is over."""
         ran_s = self.now - entry.running_since if entry.running_since is not None else 0.0
         past = entry.past
-        entry.past = replace(past, attained_s=past.attained_s + ran_s, evicted_at=self.now)
+        entry.past = replace(
+            past,
+            attained_s=past.attained_s + ran_s,
+            saved_s=past.saved_s + self.saved(entry),
+            evicted_at=self.now,
+        )
+        self.overtakers.pop(entry.workload.name, None)
         entry.running_since = None
+
+    def saved(self, entry: Entry) -> float:
+        """Return how much of the present run of a workload a checkpoint has saved."""
+        checkpoint, since = entry.workload.checkpoint_at, entry.running_since
+        if checkpoint is None or since is None:
+            return 0.0
+        return max(0.0, min(checkpoint, self.now) - since)
 
     def set_releasing(self, entry: Entry, members: Members, task: int, *, releasing: bool) -> None:
         """Book that a task is on its way out, or that it stays after all."""
@@ -369,14 +412,23 @@ class Desk:
         change = self.books.begin_release if releasing else self.books.end_release
         change(members.demand, (row,), entry.account, members.flavor)
 
-    def hold(self, entry: Entry, found: Sequence[Seats], leaving: Iterable[TaskKey]) -> None:
-        """Keep room, which must be free or being released, for the minimum of a workload."""
+    def hold(
+        self,
+        entry: Entry,
+        found: Sequence[Seats],
+        leaving: Iterable[TaskKey],
+        which: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Keep room, which must be free or being released, for tasks of a workload.
+
+        `which` names the tasks of each of the seats; left out: the first ones that wait.
+        """
         name = entry.workload.name
         seats: list[tuple[Sequence[int], Seats]] = []
         size: Request = {}
-        for each in found:
+        for i, each in enumerate(found):
             members = entry.members[each.part.name]
-            seats.append((members.pending()[: len(each.rows)], each))
+            seats.append((which[i] if which else members.pending()[: len(each.rows)], each))
             for row, mask in zip(each.rows, each.devices, strict=True):
                 code = each.part.code if each.part.code != BY_NODE else self.books.kind_of[row]
                 self.books.hold(name, members.demand, row, mask, entry.account, code)
@@ -413,9 +465,10 @@ class Desk:
                 continue
             self.unhold(name)
             for tasks, seats in hold.seats:
-                demand = entry.members[seats.part.name].demand
-                code = seats.part.code
-                self.books.take(demand, seats.rows, seats.devices, entry.account, code)
+                members, code = entry.members[seats.part.name], seats.part.code
+                if not members.begun:
+                    members.reduce(len(seats.rows))
+                self.books.take(members.demand, seats.rows, seats.devices, entry.account, code)
                 self.start(entry, tasks, seats)
             started.append(entry)
         return started

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Behind, Reason
@@ -132,6 +132,22 @@ class Lines:
                 return line, line.waiting[0][1]
             heappop(self._ready)
         return None
+
+    def ready_lines(self) -> list[Line]:
+        """Return all lines that should be tried, in no special order."""
+        found = {line.number: line for _, _, line in self._ready}
+        return [line for line in found.values() if line.waiting and not line.asleep]
+
+    def take(self, line: Line) -> Line:
+        """Take a line out of those that should be tried."""
+        self._ready = [entry for entry in self._ready if entry[2] is not line]
+        heapify(self._ready)
+        return line
+
+    def put_to_sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
+        """Let a line wait for a change, wherever it is."""
+        self.take(line)
+        self.sleep(line, reasons, counted_at)
 
     def sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
         """Let a line wait for a change; its head has these reasons."""

@@ -1,0 +1,192 @@
+"""The shadow: strict order, run beside reality, which says when everybody's turn comes.
+
+A second engine is fed the same submissions. In it nobody overtakes and nobody is evicted; work ends
+there its run time after its shadow start, or at its real end if that is later. A workload whose
+shadow start has come is *due*; one that runs before is an *overtaker* and may be asked to leave for
+one that is due. So nothing that comes later and does not rank higher delays anybody's turn.
+
+While nobody waits there is no shadow: it would stand where reality stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from mooring.model.events import (
+    Ended,
+    NodeChanged,
+    NodeJoined,
+    NodeLeft,
+    PolicyChanged,
+    QueuesChanged,
+    Submitted,
+    TasksChanged,
+    WorkloadChanged,
+)
+from mooring.model.plan import Bind, Evict
+from mooring.model.workload import PodGroup, TaskState, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mooring.engine.engine import Engine
+    from mooring.model.events import Event
+    from mooring.model.plan import Decision
+    from mooring.model.queues import Queue
+    from mooring.model.settings import Policy
+
+
+class Shadow:
+    """Strict order beside one engine."""
+
+    def __init__(self, beside: Engine) -> None:
+        self.beside = beside
+        self.starts: dict[str, float] = {}
+        """When each started there, in order."""
+        self.ended: dict[str, float] = {}
+        """How long those ran that are over in reality, and not yet there."""
+        self.ends: list[tuple[float, str]] = []
+
+    # -- facts ------------------------------------------------------------------------------
+
+    def observe(self, event: Event) -> None:
+        """Take in what concerns the shadow; ends come by `over`."""
+        match event:
+            case Submitted(workload):
+                self.beside.observe(Submitted(stripped(workload), again=True))
+            case WorkloadChanged(workload):
+                if workload.name in self.beside.entries() and workload.name not in self.starts:
+                    self.beside.observe(WorkloadChanged(stripped(workload)))
+            case NodeJoined() | NodeChanged() | NodeLeft():
+                self.beside.observe(event)
+            case QueuesChanged(queues):
+                self.beside.observe(QueuesChanged(strict(queues)))
+            case PolicyChanged(policy):
+                self.beside.observe(PolicyChanged(calm(policy)))
+            case _:
+                pass
+
+    def over(self, name: str, ran_s: float | None, now: float) -> None:
+        """Note that a workload is over in reality; None: it never ran."""
+        if name not in self.beside.entries():
+            return
+        if ran_s is None:
+            self.beside.observe(Ended(name))
+            self.starts.pop(name, None)
+            return
+        self.ended[name] = ran_s
+        if name in self.starts:
+            heappush(self.ends, (max(self.starts[name] + ran_s, now), name))
+
+    # -- time -------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> Iterator[str]:
+        """Go on until now; yield those whose turn comes, in order, each before the next."""
+        while self.ends and self.ends[0][0] <= now:
+            at = self.ends[0][0]
+            while self.ends and self.ends[0][0] == at:
+                self._end(heappop(self.ends)[1])
+            yield from self._decide(at)
+        yield from self._decide(now)
+
+    def _end(self, name: str) -> None:
+        if name in self.beside.entries() and name in self.ended:
+            self.beside.observe(Ended(name))
+            del self.ended[name]
+            self.starts.pop(name, None)
+
+    def _decide(self, at: float) -> Iterator[str]:
+        """Decide there, let all that is decided come true, and say who started."""
+        while True:
+            plan = self.beside.decide(at)
+            for decision in plan.decisions:
+                yield from self._carry_out(decision, at)
+            if not any(isinstance(decision, Evict) for decision in plan.decisions):
+                return
+
+    def _carry_out(self, decision: Decision, at: float) -> Iterator[str]:
+        match decision:
+            case Bind(name, placement, _):
+                tasks = placement.group, placement.tasks
+                self.beside.observe(TasksChanged(name, *tasks, TaskState.RUNNING, at))
+                if name not in self.starts:
+                    self.starts[name] = at
+                    if name in self.ended:
+                        heappush(self.ends, (at + self.ended[name], name))
+                    yield name
+            case Evict(name, group, tasks, _, _):
+                self.beside.observe(TasksChanged(name, group, tasks, TaskState.PENDING, at))
+            case _:
+                pass
+
+    @property
+    def wake_at(self) -> float | None:
+        """Return when something ends there."""
+        return self.ends[0][0] if self.ends else None
+
+    @property
+    def is_calm(self) -> bool:
+        """Return whether nobody waits there and nobody runs there who is over in reality."""
+        return not self.ended and not self.beside.waiting()
+
+    def copy(self) -> Shadow:
+        """Return the shadow of a fork."""
+        new = Shadow(self.beside.fork())
+        new.starts, new.ended, new.ends = dict(self.starts), dict(self.ended), list(self.ends)
+        return new
+
+
+def cast_shadow(engine: Engine, now: float) -> Shadow:
+    """Return the shadow of an engine that had none: all who run have had their turn."""
+    beside = engine.fork()
+    beside.become_shadow()
+    beside.observe(PolicyChanged(calm(engine.policy)))
+    beside.observe(QueuesChanged(strict(engine.queues)))
+    shadow = Shadow(beside)
+    for name, entry in list(beside.entries().items()):
+        if entry.has_begun:
+            shadow.starts[name] = now if entry.started_at is None else entry.started_at
+        else:
+            beside.observe(WorkloadChanged(stripped(entry.workload)))
+        for group, members in entry.members.items():
+            leaving = [t for t, s in enumerate(members.states) if s == TaskState.RELEASING]
+            if leaving:
+                beside.observe(TasksChanged(name, group, tuple(leaving), TaskState.PENDING, now))
+    return shadow
+
+
+def stripped(workload: Workload) -> Workload:
+    """Return a workload as the shadow sees it: no growth, no limit."""
+    return replace(
+        workload, groups=tuple(_fixed(group) for group in workload.groups), run_limit_s=None
+    )
+
+
+def _fixed(group: PodGroup) -> PodGroup:
+    if group.groups:
+        return replace(group, groups=tuple(_fixed(child) for child in group.groups))
+    return replace(group, min=max(group.min, 1), max=0)
+
+
+def strict(queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+    """Return the queues of a shadow: nobody is let by, nothing has a limit of time."""
+    return tuple(
+        replace(
+            queue,
+            order="strict" if queue.order == "backfill" else queue.order,
+            run_limit_s=None,
+        )
+        for queue in queues
+    )
+
+
+def calm(policy: Policy) -> Policy:
+    """Return the policy of a shadow."""
+    return replace(
+        policy,
+        failure=replace(policy.failure, restarts=None),
+        defragmentation=replace(policy.defragmentation, automatic=False),
+        headroom=(),
+    )

@@ -1,0 +1,148 @@
+"""Whose turn it is: the shadow and its marks, for queues that backfill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.engine.shadow import Shadow, cast_shadow
+from mooring.model.cluster import WHOLE
+from mooring.policy.reserve import nodes_for
+from mooring.policy.runtimes import RunTimes
+
+if TYPE_CHECKING:
+    from mooring.engine.engine import Engine
+    from mooring.model.entry import Entry
+    from mooring.model.events import Event
+    from mooring.policy.default import DefaultCourt
+    from mooring.policy.desk import Desk
+
+NEVER = float("inf")
+
+
+class Turns:
+    """Keeps the shadow of an engine while somebody waits in a queue that backfills."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.run_times = RunTimes()
+        self.shadow: Shadow | None = None
+        self._over: list[tuple[str, str, int, float | None]] = []
+        """Over since the last cycle: workload, queue, size, since when it ran in all its runs."""
+
+    def observe(self, event: Event) -> None:
+        """Let the shadow know."""
+        if self.shadow is not None:
+            self.shadow.observe(event)
+
+    def over(self, entry: Entry) -> None:
+        """Note that a workload is over; how long it ran is known in the next cycle."""
+        name, since, saved = entry.workload.name, entry.running_since, entry.past.saved_s
+        for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
+            marks.pop(name, None)
+        began = None if since is None else since - saved
+        self._over.append((name, entry.workload.queue, size_of(entry), began))
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether something of the shadow is due now."""
+        wake = self.shadow.wake_at if self.shadow is not None else None
+        return self.shadow is not None and (bool(self._over) or (wake or NEVER) <= self.desk.now)
+
+    def note_ends(self) -> None:
+        """Learn from the workloads that are over since the last cycle."""
+        now = self.desk.now
+        for name, queue, size, began in self._over:
+            ran_s = None if began is None else max(0.0, now - began)
+            if ran_s is not None:
+                self.run_times.ended(queue, size, ran_s)
+            if self.shadow is not None:
+                self.shadow.over(name, ran_s, now)
+        self._over.clear()
+
+    def serve(self, engine: Engine, court: DefaultCourt) -> list[float | None]:
+        """Let a court decide in the light of the shadow; return when to look again."""
+        self.note_ends()
+        if self.shadow is None:
+            court.residual = None
+            wake = court.serve()
+            if not court.anyone_backfills():
+                return [wake]
+            self.shadow = cast_shadow(engine, self.desk.now)
+        court.residual = self.residual
+        for name in self.shadow.advance(self.desk.now):
+            self._turn(court, name)
+        self._serve_due(court)
+        wake = court.serve()
+        if self.shadow.is_calm and not court.anyone_backfills():
+            self._forget(court)
+            return [wake]
+        return [wake, self.shadow.wake_at]
+
+    def _turn(self, court: DefaultCourt, name: str) -> None:
+        """Let the turn of a workload come: it is firm if it runs, or due."""
+        entry = self.desk.entries.get(name)
+        if entry is None:
+            return
+        if self.desk.overtakers.pop(name, False) is not False:
+            self.desk.note_move(entry)
+        if court.is_waiting(name):
+            self.desk.due[name] = None
+            court.serve_due(name)
+
+    def _serve_due(self, court: DefaultCourt) -> None:
+        """Serve those whose turn has come, in order; reserve nodes for the first without room."""
+        assert self.shadow is not None
+        desk = self.desk
+        desk.due = {n: None for n in self.shadow.starts if court.is_waiting(n)}
+        blocked = [name for name in list(desk.due) if not court.serve_due(name)]
+        desk.due = dict.fromkeys(blocked)
+        first = [name for name in blocked if court.could_start(name)]
+        first = first[: desk.policy.backfill.reservations]
+        kept: dict[str, tuple[str, ...]] = {}
+        for name in first:
+            taken = tuple(node for nodes in kept.values() for node in nodes)
+            before = desk.reserved.get(name, ())
+            if before and all(self._is_good(node) for node in before):
+                kept[name] = before
+            else:
+                kept[name] = nodes_for(desk, court.ask_of(name), self.residual, taken)
+        if kept != desk.reserved:
+            desk.reserved = {name: nodes for name, nodes in kept.items() if nodes}
+            court.look_again()
+
+    def _is_good(self, node: str) -> bool:
+        row = self.desk.books.row_of.get(node)
+        return row is not None and bool(self.desk.books.present[row])
+
+    def residual(self, entry: Entry) -> float:
+        """Return how long a workload is expected to run yet."""
+        workload = entry.workload
+        if workload.service:
+            return NEVER
+        ran = entry.past.saved_s
+        if entry.running_since is not None:
+            ran += self.desk.now - entry.running_since
+        said = workload.estimate_s if workload.estimate_s is not None else workload.run_limit_s
+        if said is not None:
+            return max(0.0, said - ran)
+        return self.run_times.residual(workload.queue, size_of(entry), ran)
+
+    def _forget(self, court: DefaultCourt) -> None:
+        """Let go of the shadow: it stands where reality stands."""
+        self.shadow, court.residual = None, None
+        for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
+            marks.clear()
+
+    def copy(self, desk: Desk) -> Turns:
+        """Return the turns of a fork."""
+        new = Turns(desk)
+        new.run_times = self.run_times.copy()
+        new.shadow = None if self.shadow is None else self.shadow.copy()
+        new._over = list(self._over)
+        return new
+
+
+def size_of(entry: Entry) -> int:
+    """Return how many devices the minimum of a workload takes, at least one."""
+    milli = sum((m.demand.weight - 1) * m.group.min for m in entry.members.values())
+    return max(1, round(milli / WHOLE))
