@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.engine import check
+from mooring.engine.shadow import calm, strict
 from mooring.engine.snapshot import as_adopted, present_nodes
 from mooring.engine.turns import Turns
 from mooring.engine.upkeep import Upkeep
@@ -102,7 +103,7 @@ class Engine:
         self._court: Court = COURTS[policy.profile](self.desk)
         self._upkeep = Upkeep(self.desk)
         self._turns = Turns(self.desk)
-        self._turns.run_times.load(memory)
+        self._turns.load(memory)
         self._quiet = EMPTY
         """The plan of a cycle in which there is nothing to do: only when to look again."""
         self._pasts = dict(memory.pasts)
@@ -512,6 +513,16 @@ class Engine:
         self._turns.note_ends()
         return [court.serve()]
 
+    def empty(self) -> Engine:
+        """Return an engine of the same cluster and policy in which nothing runs or waits."""
+        self._settle_nodes()
+        new = Engine(self.books.topology, self.policy, queues=self.queues)
+        for row, node in enumerate(self.books.nodes):
+            if self.books.present[row]:
+                new.observe(NodeJoined(node))
+        new._mix.load(self._mix.dump())
+        return new
+
     def become_shadow(self) -> None:
         """Be strict order beside another engine from now on: nobody leaves for another."""
         self._is_shadow = True
@@ -520,6 +531,8 @@ class Engine:
         if isinstance(self._court, DefaultCourt):
             self._court.evicts = False
             self._court.residual = None
+        self.observe(PolicyChanged(calm(self.policy)))
+        self.observe(QueuesChanged(strict(self.queues)))
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
             marks.clear()
 
@@ -655,7 +668,7 @@ class Engine:
             mix.arrive(shape, count)
         pasts = {name: entry.past for name, entry in self._entries.items()}
         return replace(
-            self._turns.run_times.dump(self.desk.sampled.dump(self.desk.history.dump(mix.dump()))),
+            self._turns.dump(self.desk.sampled.dump(self.desk.history.dump(mix.dump()))),
             pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
         )

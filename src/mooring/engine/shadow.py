@@ -14,7 +14,9 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from mooring.engine.snapshot import as_adopted
 from mooring.model.events import (
+    Adopted,
     Ended,
     NodeChanged,
     NodeJoined,
@@ -25,6 +27,7 @@ from mooring.model.events import (
     TasksChanged,
     WorkloadChanged,
 )
+from mooring.model.memory import ShadowRun
 from mooring.model.plan import Bind, Evict
 from mooring.model.workload import PodGroup, TaskState, Workload
 
@@ -131,6 +134,25 @@ class Shadow:
         """Return whether nobody waits there and nobody runs there who is over in reality."""
         return not self.ended and not self.beside.waiting()
 
+    def dump(self) -> tuple[ShadowRun, ...]:
+        """Return all who are in the shadow, as values."""
+        entries, ends = self.beside.entries(), {name: at for at, name in self.ends}
+        begun = [name for name in self.starts if name in entries]
+        waiting = [name for name in entries if name not in self.starts]
+        found = []
+        for name in (*begun, *waiting):
+            adopted = as_adopted(self.beside.books, entries[name])
+            found.append(
+                ShadowRun(
+                    entries[name].workload,
+                    self.starts.get(name),
+                    adopted.placements,
+                    self.ended.get(name),
+                    ends.get(name),
+                )
+            )
+        return tuple(found)
+
     def copy(self) -> Shadow:
         """Return the shadow of a fork."""
         new = Shadow(self.beside.fork())
@@ -142,8 +164,6 @@ def cast_shadow(engine: Engine, now: float) -> Shadow:
     """Return the shadow of an engine that had none: all who run have had their turn."""
     beside = engine.fork()
     beside.become_shadow()
-    beside.observe(PolicyChanged(calm(engine.policy)))
-    beside.observe(QueuesChanged(strict(engine.queues)))
     shadow = Shadow(beside)
     for name, entry in list(beside.entries().items()):
         if entry.has_begun:
@@ -154,6 +174,37 @@ def cast_shadow(engine: Engine, now: float) -> Shadow:
             leaving = [t for t, s in enumerate(members.states) if s == TaskState.RELEASING]
             if leaving:
                 beside.observe(TasksChanged(name, group, tuple(leaving), TaskState.PENDING, now))
+    return shadow
+
+
+def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
+    """Return the shadow that an earlier life of an engine had."""
+    beside = engine.empty()
+    beside.become_shadow()
+    shadow = Shadow(beside)
+    known = set()
+    for run in runs:
+        name = run.workload.name
+        known.add(name)
+        over = run.ran_s
+        if over is None and name not in engine.entries():
+            if run.started_at is None:
+                continue  # it is gone and never had its turn
+            over = max(0.0, now - run.started_at)
+        if run.placements:
+            beside.observe(Adopted(run.workload, run.placements, run.started_at or 0.0))
+        else:
+            beside.observe(Submitted(run.workload, again=True))
+        if run.started_at is not None:
+            shadow.starts[name] = run.started_at
+        if over is not None:
+            shadow.ended[name] = over
+            if run.started_at is not None:
+                ends_at = run.ends_at if run.ends_at is not None else run.started_at + over
+                heappush(shadow.ends, (max(ends_at, now), name))
+    for name, entry in engine.entries().items():
+        if name not in known:
+            beside.observe(Submitted(stripped(entry.workload), again=True))
     return shadow
 
 

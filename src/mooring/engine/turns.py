@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mooring.engine.shadow import Shadow, cast_shadow
+from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
 from mooring.policy.reserve import nodes_for
 from mooring.policy.runtimes import RunTimes
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from mooring.engine.engine import Engine
     from mooring.model.entry import Entry
     from mooring.model.events import Event
+    from mooring.model.memory import Memory, ShadowRun
     from mooring.policy.default import DefaultCourt
     from mooring.policy.desk import Desk
 
@@ -26,8 +28,22 @@ class Turns:
         self.desk = desk
         self.run_times = RunTimes()
         self.shadow: Shadow | None = None
+        self._remembered: tuple[ShadowRun, ...] = ()
+        """The shadow of an earlier life, until the first cycle."""
         self._over: list[tuple[str, str, int, float | None]] = []
         """Over since the last cycle: workload, queue, size, since when it ran in all its runs."""
+
+    def load(self, memory: Memory) -> None:
+        """Take in what an earlier life knew."""
+        self.run_times.load(memory)
+        self._remembered = memory.shadow
+        self.desk.overtakers.update(dict.fromkeys(memory.overtakers))
+
+    def dump(self, memory: Memory) -> Memory:
+        """Return a memory with the shadow and its marks in it."""
+        runs = self._remembered if self.shadow is None else self.shadow.dump()
+        memory = self.run_times.dump(memory)
+        return replace(memory, shadow=runs, overtakers=tuple(self.desk.overtakers))
 
     def observe(self, event: Event) -> None:
         """Let the shadow know."""
@@ -61,6 +77,9 @@ class Turns:
 
     def serve(self, engine: Engine, court: DefaultCourt) -> list[float | None]:
         """Let a court decide in the light of the shadow; return when to look again."""
+        if self._remembered:
+            self.shadow = revive(engine, self._remembered, self.desk.now)
+            self._remembered = ()
         self.note_ends()
         if self.shadow is None:
             court.residual = None
@@ -138,7 +157,7 @@ class Turns:
         new = Turns(desk)
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
-        new._over = list(self._over)
+        new._over, new._remembered = list(self._over), self._remembered
         return new
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mooring.model.resources import Amounts
+from mooring.model.workload import Placement, Workload
 
 RunGroup = tuple[str, int, int, float, tuple[tuple[int, float], ...]]
 """Run times of one (queue, size): queue, size, how many workloads of all groups had ended when it
@@ -51,6 +52,20 @@ NO_PAST = Past()
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowRun:
+    """One workload as it stands in the shadow."""
+
+    workload: Workload
+    started_at: float | None = None
+    """When it started there; None: it waits there."""
+    placements: tuple[Placement, ...] = ()
+    ran_s: float | None = None
+    """How long it ran in reality, where it is over; None: it is not."""
+    ends_at: float | None = None
+    """When it ends there; None: that is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One serialisable value; the drivers store it."""
 
@@ -68,6 +83,10 @@ class Memory:
     """Run times by (queue, size); who learnt last comes last."""
     run_times_all: tuple[RunGroup, ...] = ()
     """Run times of all together: as they are now, and as they were last read."""
+    shadow: tuple[ShadowRun, ...] = ()
+    """All who are in the shadow: first those who started there, in order, then who waits."""
+    overtakers: tuple[str, ...] = ()
+    """Those who run before their turn."""
     latest_starts: tuple[tuple[str, float], ...] = ()
     """Workloads with a reservation, and when each starts at the latest."""
     usage_steps: tuple[tuple[str, str, str, Steps], ...] = ()

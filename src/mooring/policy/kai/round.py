@@ -10,6 +10,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
+from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
 from mooring.policy.kai.crew import Crew
 from mooring.policy.quota import LIMIT, QUOTA, Shortage
@@ -91,9 +92,12 @@ class Round:
     # -- what queues have -------------------------------------------------------------------
 
     def _quotas(self) -> Rows:
-        """Return the quotas; of what no queue names, everybody may have all."""
+        """Return the quotas; of all but devices everybody may have all, unless a queue names it."""
         tree = self.tree
-        named = [any(row[pair] for row in tree.names_pair) for pair in range(self.width)]
+        named = [
+            resource == GPU or any(row[pair] for row in tree.names_pair)
+            for pair, (_, resource) in enumerate(tree.pairs)
+        ]
         return [
             [
                 0 if out else amount if named[pair] else NO_BOUND
