@@ -16,6 +16,7 @@ from mooring.model.plan import (
     NotAllowed,
     NotTogether,
     OverQuota,
+    Promised,
     Protected,
     Stopped,
     Unknown,
@@ -115,6 +116,9 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
             return f"Its room is found; it starts when {listed(workloads) or 'all'} left."
         case Protected(until):
             return f"Who could make room for it may not be asked to leave before {until:g}."
+        case Promised(queue, gpus):
+            what = f"Queue {queue} was promised {counted(gpus, 'GPU')}"
+            return f"{what}; it would be in the way and could not leave in time."
         case Exhausted(failures):
             why = f"failed {counted(failures, 'time')}" if failures else "ran as long as it may"
             return f"It {why} and is not started again."

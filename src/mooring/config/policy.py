@@ -172,6 +172,7 @@ def _read_eviction(given: Fields) -> Eviction:
         saturation=section.take("saturation", weight, default.saturation),
         consolidates=section.take("consolidates", flag, default.consolidates),
         notice_s=section.take("notice", duration, default.notice_s),
+        leave_s=section.take("leave", duration, default.leave_s),
     )
 
 

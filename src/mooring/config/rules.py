@@ -158,6 +158,7 @@ _SECTION_DEFS = {
             "saturation": say("profile kai: multiplier of who reclaims", WEIGHT),
             "consolidates": FLAG,
             "notice": say("how long before its run limit a workload is told", DURATION),
+            "leave": say("how long evicted work takes where nothing is said", DURATION),
         }
     ),
     "minimum_run": object_of(dict.fromkeys(CAUSES, DURATION)),

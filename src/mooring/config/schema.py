@@ -132,6 +132,7 @@ _WORKLOAD_DEFS = {
             "deadline_at": say("when it should be done", number()),
             "preemption_delay": say("so long it makes nobody leave", DURATION),
             "grace": say("how long it may be incomplete", _GRACE),
+            "leave": say("how long it takes to leave", DURATION),
             "running": say("it runs already", FLAG),
             "started_at": number(),
             "placements": say("where it runs", list_of(ref("placement"))),

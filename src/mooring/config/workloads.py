@@ -83,6 +83,7 @@ class WorkloadReader:
             deadline_at=fields.take("deadline_at", instant, None),
             preemption_delay_s=fields.take("preemption_delay", duration, 0.0),
             grace_s=fields.take("grace", grace, None),
+            leave_s=fields.take("leave", duration, None),
             namespace=fields.take("namespace", name, ""),
             user=fields.take("user", name, ""),
             active=fields.take("active", flag, True),

@@ -196,6 +196,7 @@ def _times(workload: Workload) -> Data:
         "minimum_run": workload.minimum_run_s or None,
         "restart_cost": workload.restart_cost_s or None,
         "preemption_delay": workload.preemption_delay_s or None,
+        "leave": workload.leave_s,
     }
     instants = {"checkpoint_at": workload.checkpoint_at, "deadline_at": workload.deadline_at}
     data: Data = {k: say_duration(value) for k, value in durations.items() if value is not None}

@@ -97,3 +97,7 @@ class Memory:
     """Sampled usage: queue, resource, amount, the number of its sample, usage since then."""
     penalties: tuple[tuple[str, str, Charges], ...] = ()
     """Sampled usage: queue, workload, and what it was charged beforehand."""
+    loans: tuple[tuple[str, str, tuple[int, ...], str], ...] = ()
+    """Workload, group and tasks on room that was promised to a queue, and that queue."""
+    defragmented: tuple[tuple[float, float], ...] = ()
+    """When running work was moved to close gaps, lately, and the GPU-hours that were lost."""

@@ -170,6 +170,15 @@ class Protected:
 
 
 @dataclass(frozen=True, slots=True)
+class Promised:
+    """It would use room that a queue was promised, and it could not leave in time."""
+
+    queue: str
+    gpus: int
+    """The promise."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exhausted:
     """It failed so often, or ran so long, that it is not started again."""
 
@@ -191,6 +200,7 @@ Reason = (
     | Blocked
     | Leaving
     | Protected
+    | Promised
     | Exhausted
 )
 

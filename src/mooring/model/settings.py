@@ -58,6 +58,8 @@ class Eviction:
     consolidates: bool = True
     notice_s: float = 300.0
     """How long before its run-time limit a workload is told that it must leave."""
+    leave_s: float = 30.0
+    """How long evicted work takes to leave where the workload does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,8 @@ class Workload:
     """So long after it was submitted or evicted it makes nobody leave."""
     grace_s: float | None = None
     """How long it may be incomplete; negative: for ever; None: as the policy says."""
+    leave_s: float | None = None
+    """How long it takes to leave once it is asked to; None: as the policy says."""
     namespace: str = ""
     user: str = ""
     active: bool = True
