@@ -111,6 +111,8 @@ class Books:
         self._queue_of: dict[str, int] = {}
         self.holds: dict[str, list[tuple[Demand, int, int, int, int]]] = {}
         """Per owner, for every task: demand, row, devices, account and flavor."""
+        self.lent: dict[tuple[int, float], int] = {}
+        """By kind of nodes and seconds to leave, devices on loan to work that would leave."""
         self._demand_of: dict[Shape, Demand] = {}
         self._counters: dict[str, int] = {}
         self._matches: list[Callable[[Shape], bool]] = []
@@ -297,13 +299,7 @@ class Books:
 
     def _kind(self, node: Node) -> int:
         """Return the kind of a node: the named flavors that it has, or else its GPU model."""
-        has = set(node.labels)
-        names = tuple(
-            flavor.name
-            for flavor in self.named_flavors
-            if (has.issuperset(flavor.labels) if flavor.labels else _is_plain(node, flavor))
-        )
-        names = names or (node.gpu_model,)
+        names = flavors_of(node, self.named_flavors)
         if names not in self.kinds:
             self.kinds.append(names)
         return self.kinds.index(names)
@@ -556,6 +552,19 @@ class Books:
         """Charge (or, negative, refund) an account for tasks whose place is not known."""
         self._do(self._charge, 1, demand, count, account, flavor)
 
+    def lend(self, kind: int, leave_s: float, devices: int) -> None:
+        """Note (or, negative, take back) that work on devices would leave them so soon."""
+        self._do(self._lend, 1, kind, leave_s, devices)
+
+    def devices_charged(self) -> dict[tuple[int, int], int]:
+        """Return thousandths of devices that are charged, by queue and code of the flavor."""
+        total: dict[tuple[int, int], int] = {}
+        for (account, flavor, number), count in self._charges.items():
+            if count:
+                key = (account >> 1, flavor)
+                total[key] = total.get(key, 0) + (self.demands[number].weight - 1) * count
+        return total
+
     def charged(self, queue: str) -> dict[tuple[str, str], int]:
         """Return what a queue is charged, by (flavor, resource); devices in thousandths."""
         index = self.queue(queue)
@@ -744,6 +753,12 @@ class Books:
             del self.holds[owner]
         self._charge(sign, demand, 1, account, flavor)
 
+    def _lend(self, sign: int, kind: int, leave_s: float, devices: int) -> None:
+        key = (kind, leave_s)
+        total = self.lent.pop(key, 0) + sign * devices
+        if total:
+            self.lent[key] = total
+
     # wide: what tasks are and who pays
     def _charge(self, sign: int, demand: Demand, count: int, account: int, flavor: int) -> None:
         key = (account, flavor, demand.index)
@@ -788,6 +803,17 @@ class Books:
 def account_of(queue: int, *, fixed: bool) -> int:
     """Return the account of a queue for work that is preemptible, or (fixed) for what is not."""
     return queue << 1 | fixed
+
+
+def flavors_of(node: Node, named: Iterable[Flavor]) -> tuple[str, ...]:
+    """Return the named flavors that a node has, or else its GPU model."""
+    has = set(node.labels)
+    names = tuple(
+        flavor.name
+        for flavor in named
+        if (has.issuperset(flavor.labels) if flavor.labels else _is_plain(node, flavor))
+    )
+    return names or (node.gpu_model,)
 
 
 def _is_plain(node: Node, flavor: Flavor) -> bool:
