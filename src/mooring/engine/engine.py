@@ -44,6 +44,7 @@ from mooring.policy.desk import Desk, note
 from mooring.policy.kai.court import KaiCourt
 from mooring.policy.kueue.court import KueueCourt
 from mooring.policy.mix import Mix
+from mooring.policy.offers import gate
 from mooring.policy.profile import Profile
 from mooring.policy.why import why
 
@@ -164,12 +165,27 @@ class Engine:
             self._renumber(moved)
         for entry, members, tasks in moving:
             self._put_on(entry, members, tasks)
+            self.desk.note_move(entry)
         back = {node.name for node in changed}
         for entry in self._entries.values():
             if entry.avoid and back.intersection(entry.avoid):
                 self._set_avoid(entry, tuple(n for n in entry.avoid if n not in back))
         self.desk.mind_pairs()
+        self._mind_holds({*back, *gone})
         self.books.commit()
+
+    def _mind_holds(self, nodes: set[str]) -> None:
+        """Give up room kept on nodes that have changed so that it will not do any more."""
+        names, desk = self.books.tree.names[-1], self.desk
+        for name, hold in list(desk.holds.items()):
+            rows = [row for _, seats in hold.seats for row in seats.rows]
+            if nodes.intersection(names[row] for row in rows) and not desk.is_sound(name):
+                self._give_up(name)
+
+    def _give_up(self, name: str) -> None:
+        """Open the room that is kept for a workload, which waits as before."""
+        self.desk.unhold(name)
+        self._queue_up(self._entries[name])
 
     def _lift(self, changed: list[Node]) -> list[tuple[Entry, Members, list[int]]]:
         """Take tasks off nodes whose flavor or device memory changes: they are booked anew."""
@@ -346,6 +362,8 @@ class Engine:
         state = event.state
         at = self.desk.now if event.at is None else event.at
         came_back = state == TaskState.RUNNING and members.is_releasing
+        for name in self.desk.held_against(entry, members, event.tasks) if came_back else ():
+            self._give_up(name)
         if state == TaskState.FAILED:
             rows = [members.rows[t] for t in event.tasks if members.rows[t] != NOWHERE]
             self._upkeep.failed(entry, [self.books.nodes[row].name for row in rows], at)
@@ -358,6 +376,8 @@ class Engine:
             entry.running_since = at
             self.desk.note_move(entry)
             self._upkeep.look_at(event.workload)
+        if came_back or state == TaskState.RELEASING:
+            self.desk.note_move(entry)
         if came_back or state in (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED):
             self._look_after(entry, "lost-task")
 
@@ -407,6 +427,7 @@ class Engine:
                 self._queue_up(entry)
         self._upkeep.look_at_all()
         self._court.refresh()
+        self._mind_rules()
 
     def _queues_changed(self, queues: tuple[Queue, ...]) -> None:
         check.check_queues(queues)
@@ -414,6 +435,13 @@ class Engine:
         self.desk.set_queues(queues)
         self._upkeep.look_at_all()
         self._court.refresh()
+        self._mind_rules()
+
+    def _mind_rules(self) -> None:
+        """Give up room kept for those who may not start any more."""
+        for name in list(self.desk.holds):
+            if gate(self.desk, self._entries[name]):
+                self._give_up(name)
 
     # -- places -----------------------------------------------------------------------------
 
@@ -492,7 +520,7 @@ class Engine:
         wakes.append(self._mend(told))
         for entry in desk.start_held():
             told[entry.workload.name] = None
-            self._court.wait(entry)
+            self._queue_up(entry)
         wakes += self._serve()
         wakes.append(self._undo_stale())
         self.books.commit()

@@ -61,7 +61,9 @@ _NODE_COLUMNS = [
     "releasing",
     "share",
     "usable",
+    "sound",
     "mig_used",
+    "mig_twice",
     "device_memory",
     "whole",
     "devices",
@@ -162,7 +164,9 @@ class Books:
         self.releasing = np.zeros((resources, n), INT)
         self.share = np.zeros((width, n), np.int16)
         self.usable = np.zeros((width, n), np.bool_)
+        self.sound = np.zeros((width, n), np.bool_)
         self.mig_used = np.zeros((width, n), np.uint8)
+        self.mig_twice = np.zeros((width, n), np.uint8)
         self.device_memory = np.zeros((width, n), INT)
         self.whole = np.zeros(n, INT)
         self.devices = np.zeros(n, INT)
@@ -181,6 +185,7 @@ class Books:
         self.open_of = views(self.open)
         self.share_of = views(self.share)
         self.mig_of = views(self.mig_used)
+        self._mig_twice_of = views(self.mig_twice)
         self.memory_of = views(self.device_memory)
         self.whole_of = view(self.whole)
         self.used_of = views(self.used)
@@ -345,6 +350,7 @@ class Books:
         for d in range(len(self.share)):
             device = sample.devices[d] if d < len(sample.devices) else None
             fit = device is not None and device.healthy and not device.mig
+            self.sound[d, rows] = fit
             usable = fit & (self.mig_used[d, rows] == 0)  # slices may outlive the MIG mode
             unused = rows[self.share[d, rows] == WHOLE * self.usable[d, rows]]
             self.device_memory[d, unused] = device.memory if device else 0
@@ -353,7 +359,7 @@ class Books:
             self.usable[d, rows] = usable
             self.whole[rows] |= (self.share[d, rows] == WHOLE) * (1 << d)
         self.devices[rows] = self.usable[:, rows].sum(axis=0)
-        self.capacity[GPU_ROW, rows] = self.devices[rows]
+        self.capacity[GPU_ROW, rows] = self.sound[:, rows].sum(axis=0)  # whatever runs
         self.open[GPU_ROW, rows] = (self.share[:, rows] == WHOLE).sum(axis=0)
         layout = tuple((d.island, d.switch, d.numa, d.nic, d.mig) for d in sample.devices)
         if layout not in self.layouts:
@@ -686,7 +692,7 @@ class Books:
         kind = demand.kind
         if kind is DeviceKind.MIG:
             for bit in bits(devices):
-                self.mig_of[bit >> 3][row] ^= 1 << (bit & 7)
+                self._put_slice(sign, bit >> 3, row, 1 << (bit & 7))
             self._mind_mig_mode(row, {bit >> 3 for bit in bits(devices)})
         elif kind is not DeviceKind.NONE:
             step = sign * (WHOLE if kind is DeviceKind.WHOLE else 0)
@@ -702,6 +708,34 @@ class Books:
                     self.whole_of[row] ^= 1 << d
                     columns[GPU_ROW][row] += 1
         self.touched.append(row)
+
+    def _put_slice(self, sign: int, device: int, row: int, bit: int) -> None:
+        """Open or close a memory slice; one that is closed twice is in use and kept for another."""
+        once, twice = self.mig_of[device], self._mig_twice_of[device]
+        if sign > 0:
+            some = twice if twice[row] & bit else once
+            some[row] &= ~bit & 0xFF
+        elif once[row] & bit:
+            twice[row] |= bit
+        else:
+            once[row] |= bit
+
+    def has_devices(self, demand: Demand, row: int, devices: int) -> bool:
+        """Return whether one task could have exactly these devices now."""
+        there = self.nodes[row].devices
+        if demand.kind is DeviceKind.MIG:
+            for bit in bits(devices):
+                d = bit >> 3
+                if d >= len(there) or not there[d].mig or not there[d].healthy:
+                    return False
+                if self.mig_of[d][row] >> (bit & 7) & 1:
+                    return False
+            return True
+        return all(
+            self.share_of[d][row]
+            >= (WHOLE if demand.kind is DeviceKind.WHOLE else self.milli(demand, row, d))
+            for d in bits(devices)
+        )
 
     def _mind_mig_mode(self, row: int, touched: set[int]) -> None:
         """Close devices that have left MIG mode while instances run there, or open them again."""

@@ -55,6 +55,7 @@ class Hold:
     """Those who must be gone before it can start."""
     size: Request = field(default_factory=dict)
     """What it is charged."""
+    since: float = 0.0
 
 
 class Desk:
@@ -191,6 +192,8 @@ class Desk:
             for groups in self._groups
         ]
         books.keep_usage(self.tree.path, self.tree.pairs, choices)
+        for name, hold in self.holds.items():
+            hold.size = self._held_size(name)
         self.version += 1
 
     def _memory_of_kind(self) -> dict[int, int]:
@@ -425,21 +428,26 @@ class Desk:
         """
         name = entry.workload.name
         seats: list[tuple[Sequence[int], Seats]] = []
-        size: Request = {}
         for i, each in enumerate(found):
             members = entry.members[each.part.name]
             seats.append((which[i] if which else members.pending()[: len(each.rows)], each))
             for row, mask in zip(each.rows, each.devices, strict=True):
-                code = each.part.code if each.part.code != BY_NODE else self.books.kind_of[row]
-                self.books.hold(name, members.demand, row, mask, entry.account, code)
-                for pair, amount in self.books.bill(members.demand, entry.account, code):
-                    size[pair] = size.get(pair, 0) + amount
+                self.books.hold(name, members.demand, row, mask, entry.account, each.part.code)
         self.books.commit()
         until = self.now + self.policy.eviction.hold_s
-        self.holds[name] = Hold(seats, until, dict.fromkeys(leaving), size)
+        leaves = dict.fromkeys(leaving)
+        self.holds[name] = Hold(seats, until, leaves, self._held_size(name), self.now)
         self.note_move(entry)
         placements = tuple(self._placement(tasks, each) for tasks, each in seats)
         self.decisions.append(Reserve(name, placements, until))
+
+    def _held_size(self, name: str) -> Request:
+        """Return what a workload is charged for the room that is kept for it."""
+        size: Request = {}
+        for demand, _, _, account, flavor in self.books.holds[name]:
+            for pair, amount in self.books.bill(demand, account, flavor):
+                size[pair] = size.get(pair, 0) + amount
+        return size
 
     def unhold(self, name: str) -> None:
         """Open the room that is kept for a workload."""
@@ -454,24 +462,66 @@ class Desk:
             for task in tasks:
                 hold.leaving.pop((entry.workload.name, members.group.name, task), None)
 
+    def held_against(self, entry: Entry, members: Members, tasks: Iterable[int]) -> list[str]:
+        """Return those for whom room is kept that these tasks, which stay after all, are in."""
+        keys = {(entry.workload.name, members.group.name, task) for task in tasks}
+        return [name for name, hold in self.holds.items() if not keys.isdisjoint(hold.leaving)]
+
+    def is_sound(self, name: str) -> bool:
+        """Return whether the room kept for a workload will do once all who must have left."""
+        hold, books = self.holds[name], self.books
+        flavors = [(seats.part.code, row) for _, seats in hold.seats for row in seats.rows]
+        charged = [flavor for *_, flavor in books.holds[name]]
+        for (code, row), flavor in zip(flavors, charged, strict=True):
+            if code == BY_NODE and flavor != books.kind_of[row]:
+                return False
+        mark = books.checkpoint()
+        books.unhold(name)
+        for who, group, task in hold.leaving:
+            other = self.entries[who]
+            members = other.members[group]
+            rows, devices = (members.rows[task],), (members.devices[task],)
+            books.end_release(members.demand, rows, other.account, members.flavor)
+            books.give(members.demand, rows, devices, other.account, members.flavor)
+        found = self._sit_down(self.entries[name], hold)
+        books.rollback(mark)
+        return found
+
+    def _sit_down(self, entry: Entry, hold: Hold) -> bool:
+        """Book the room that was kept, seat by seat; False: one of them will not do any more."""
+        books = self.books
+        self.placer.aim(entry.avoid)
+        for _, seats in hold.seats:
+            demand = entry.members[seats.part.name].demand
+            for row, mask in zip(seats.rows, seats.devices, strict=True):
+                fits = books.present[row] and self.placer.fit(seats.part).slots_of[-1][row]
+                if not fits or not books.has_devices(demand, row, mask):
+                    return False
+                books.take(demand, (row,), (mask,), entry.account, seats.part.code)
+        return True
+
     def start_held(self) -> list[Entry]:
-        """Start those whose room is free by now; open the room of those who waited too long."""
-        started = []
+        """Start those whose room is free by now; return them, and those who wait again.
+
+        Nobody waits longer than was said, nor for room that will not do any more.
+        """
+        found = []
         for name in list(self.holds):
             hold, entry = self.holds[name], self.entries[name]
-            if hold.leaving:
-                if self.now >= hold.until:
-                    self.unhold(name)
+            if hold.leaving and self.now < hold.until:
                 continue
             self.unhold(name)
+            found.append(entry)
+            mark = self.books.checkpoint()
+            if hold.leaving or not self._sit_down(entry, hold):
+                self.books.rollback(mark)
+                continue
             for tasks, seats in hold.seats:
-                members, code = entry.members[seats.part.name], seats.part.code
+                members = entry.members[seats.part.name]
                 if not members.begun:
                     members.reduce(len(seats.rows))
-                self.books.take(members.demand, seats.rows, seats.devices, entry.account, code)
                 self.start(entry, tasks, seats)
-            started.append(entry)
-        return started
+        return found
 
 
 # wide: all that is known of a task that has a place

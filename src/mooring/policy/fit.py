@@ -211,14 +211,15 @@ def _device_copies(books: Books, demand: Demand, rows: Ints | slice, *, empty: b
     if demand.kind is DeviceKind.MIG:
         every = range(books.count) if isinstance(rows, slice) else rows
         return np.array([mig_copies_at(books, demand, row, empty=empty) for row in every], INT)
-    share = books.usable[:, rows] * WHOLE if empty else books.share[:, rows].astype(INT)
+    usable = books.sound[:, rows] if empty else books.usable[:, rows]
+    share = usable * WHOLE if empty else books.share[:, rows].astype(INT)
     if demand.kind is DeviceKind.MEMORY:
         memory = books.device_memory[:, rows]
         milli = -(-demand.shape.gpu_memory * WHOLE // np.maximum(memory, 1))
         each = np.where(milli <= WHOLE, share // np.maximum(milli, 1), 0)
     else:
         each = share // demand.shape.milli
-    each = np.maximum(each * books.usable[:, rows], 0)
+    each = np.maximum(each * usable, 0)
     return _tasks_of(each, demand.shape.gpus)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from mooring.policy.ask import compile_ask
 from mooring.policy.evict import Victim
-from mooring.policy.share import effective_quota, norms
 from mooring.policy.standing import Item, Line, rank_of, size_of
 
 if TYPE_CHECKING:
@@ -50,13 +49,7 @@ class Roll:
         if self._line is None or self._line.tree is not desk.tree:
             self.renew()
             items = [item for entry in desk.entries.values() for item in self._items(entry)]
-            self._line = Line(
-                desk.tree,
-                effective_quota(desk.tree),
-                yardstick.share,
-                norms(desk.tree, desk.totals(ready=True)),
-                items,
-            )
+            self._line = Line(desk.tree, yardstick.quota, yardstick.share, yardstick.norms, items)
         else:
             if yardstick is not self._yardstick:
                 self._line.retable(yardstick.quota, yardstick.share, yardstick.norms)
@@ -87,7 +80,7 @@ class Roll:
         if hold is not None and not minimum:
             self._tasks[name, 0], self._units[name] = (), 1
             held = self._item(entry, 0, hold.size)
-            return [replace(held, preemptible=False, started=self.desk.now)]
+            return [replace(held, preemptible=False, started=hold.since)]
         if not minimum:
             return []
         found = []

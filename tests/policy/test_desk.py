@@ -1,0 +1,191 @@
+"""Room that is kept for one for whom others leave: it starts there, or waits again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mooring.model.events import QueuesChanged, TasksChanged
+from mooring.model.plan import Leaving, NoRoom, Reserve, Stopped
+from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
+from mooring.model.settings import Policy
+from mooring.model.workload import Shape, TaskState, TaskTerm
+from tests.build import (
+    World,
+    by_workload,
+    cluster,
+    decided,
+    devices,
+    gang,
+    gpus,
+    node,
+    on,
+    reasons,
+    shape,
+    task,
+    workload,
+)
+
+RUNNING, RELEASING, PENDING = TaskState.RUNNING, TaskState.RELEASING, TaskState.PENDING
+HOLD_S = Policy().eviction.hold_s
+
+
+def preempted(text: str = "a=2", big: int = 2) -> World:
+    """Return a world in which `high` waits for the room of `low`, which is on its way out."""
+    world = cluster(text).run(task("low", big), now=0.0)
+    plan = world.submit(task("high", big, priority=1)).cycle(1.0)
+    assert decided(plan) == [("evict", "low", (0,))]
+    assert reasons(world, "high") == (Leaving(("low",)),)
+    return world
+
+
+def check_books(world: World) -> None:
+    """What is held is free or on its way out."""
+    books = world.engine.books
+    assert (books.held >= 0).all()
+    assert (books.open + books.releasing >= 0).all()
+
+
+def test_room_is_kept_until_the_victim_has_left() -> None:
+    world = preempted()
+    world.submit(task("small", 2)).cycle(2.0)
+
+    plan = world.tasks("low", PENDING, 0).cycle(3.0)
+
+    assert by_workload(plan) == {"high": ["a"]}
+    world.settles()
+
+
+def test_one_whose_room_does_not_come_free_in_time_waits_as_before() -> None:
+    """It must not be forgotten: it starts as soon as there is room."""
+    world = preempted()
+
+    world.cycle(1.0 + HOLD_S)
+
+    assert world.engine.waiting() == ["high"]
+    assert isinstance(reasons(world, "high")[0], NoRoom)
+    assert by_workload(world.tasks("low", PENDING, 0).cycle(200.0)) == {"high": ["a"]}
+    world.settles()
+
+
+def test_refused_eviction_gives_the_room_back() -> None:
+    """What stays after all is not kept for another; the other asks again."""
+    world = preempted()
+
+    world.tasks("low", RUNNING, 0)
+
+    check_books(world)
+    assert world.engine.books.holds == {}
+    assert decided(world.cycle(2.0)) == [("evict", "low", (0,))]
+
+
+def test_lost_node_takes_the_room_that_was_kept_there_with_it() -> None:
+    world = preempted("a=2 b=1")
+
+    world.leave("a")
+
+    assert by_workload(world.cycle(2.0)) == {}
+    assert set(world.engine.waiting()) == {"high", "low"}
+    assert by_workload(world.join(node("c", 2)).cycle(3.0)) == {"high": ["c"]}
+    world.settles()
+
+
+def test_node_that_stops_being_ready_keeps_no_room() -> None:
+    world = preempted().change("a", ready=False).tasks("low", PENDING, 0)
+
+    assert world.cycle(2.0).decisions == ()
+    assert by_workload(world.change("a", ready=True).cycle(3.0)) == {"high": ["a"]}
+
+
+def test_node_that_loses_a_device_keeps_no_room_on_it() -> None:
+    world = preempted()
+
+    world.change("a", devices=gpus(2, bad=[1])).tasks("low", PENDING, 0)
+
+    assert by_workload(world.cycle(2.0)) == {}
+    assert world.engine.waiting() == ["high", "low"]
+
+
+def test_node_of_which_something_else_changes_keeps_its_room() -> None:
+    world = preempted().change("a", labels={"rack": "7"})
+    world.cycle(2.0)
+
+    assert reasons(world, "high") == (Leaving(("low",)),)
+    assert by_workload(world.tasks("low", PENDING, 0).cycle(3.0)) == {"high": ["a"]}
+
+
+def test_node_that_becomes_another_flavor_keeps_no_room() -> None:
+    """It was charged to a flavor that the node no longer has."""
+    world = preempted()
+
+    world.change("a", model="A100")
+    world.cycle(2.0)
+
+    assert world.engine.books.charged("default") == {}
+    assert world.engine.waiting() == ["high"]
+
+
+def test_stopped_queue_keeps_no_room() -> None:
+    world = preempted()
+
+    world.see(QueuesChanged((replace(DEFAULT_QUEUE, stop="hold"),))).tasks("low", PENDING, 0)
+
+    assert world.cycle(2.0).decisions == ()
+    assert reasons(world, "high") == (Stopped("default"),)
+
+
+def test_charge_of_kept_room_follows_an_edit_of_the_queues() -> None:
+    """Pairs are numbered anew; what is held is charged by the new numbers."""
+    world = preempted()
+    some = (Quota("cpu", quota=1), Quota("gpu", "H100", quota=1000), Quota("gpu", quota=2000))
+
+    world.see(QueuesChanged((Queue("default", quotas=some), Queue("other"))))
+
+    desk = world.engine.desk
+    assert desk.holds["high"].size == {1: 2000, 2: 2000}
+    assert desk.books.usage.tolist()[0] == [0, 2000, 2000]
+
+
+def test_slices_that_are_on_their_way_out_are_given_to_one_only() -> None:
+    """A MIG instance that is kept for another is not open to a third."""
+    world = cluster("a=1", on("a", devices=gpus(1, mig="a100-40gb")))
+    half: Shape = shape(mig="3g.20gb")
+    first = replace(gang("low", tasks=2), groups=(replace(gang("x").groups[0], shape=half, min=2),))
+    one = replace(gang("x").groups[0], shape=half)
+    world.run(first, now=0.0)
+    high = replace(workload("high", one), priority=1)
+
+    plan = world.submit(high, workload("third", one)).cycle(1.0)
+
+    assert [d for d in plan.decisions if isinstance(d, Reserve)]
+    assert by_workload(plan) == {}
+    plan = world.tasks("low", PENDING, 0, 1).cycle(2.0)
+    assert set(by_workload(plan)) == {"high", "third"}
+    assert devices(plan)[0] != devices(plan)[1]
+
+
+def test_kept_room_is_looked_at_again_before_it_is_used() -> None:
+    """Meanwhile someone came to the node who cannot bear its company."""
+    apart = TaskTerm("node", (("app", "x"),))
+    world = cluster("a=4").run(task("low", 2), now=0.0)
+    high = gang("high", gpus=4, priority=1, labels={"app": "x"})
+    low = gang("shy", gpus=0, apart=[apart])
+    world.submit(high).cycle(1.0)
+    world.submit(low)
+    world.confirm(world.cycle(2.0))
+
+    plan = world.tasks("low", PENDING, 0).cycle(3.0)
+
+    assert decided(plan) == [("evict", "shy", (0,))]
+
+
+def test_what_leaves_by_itself_is_no_victim() -> None:
+    """The line of those who run forgets a task as soon as it is on its way out."""
+    world = cluster("a=2").run(task("low", 2), now=0.0)
+    world.see(TasksChanged("low", "main", (0,), RELEASING))
+    fork = world.engine.fork()
+
+    plan = world.submit(task("high", 2, priority=1)).cycle(1.0)
+
+    assert plan.decisions == ()
+    fork.observe(TasksChanged("low", "main", (0,), RUNNING))
+    assert fork.decide(1.0).decisions == ()
