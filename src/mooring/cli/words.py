@@ -8,6 +8,7 @@ from mooring.model.plan import (
     Behind,
     Blocked,
     CutShort,
+    Delays,
     Excluded,
     Exhausted,
     Impossible,
@@ -18,6 +19,7 @@ from mooring.model.plan import (
     OverQuota,
     Promised,
     Protected,
+    Reserved,
     Stopped,
     Unknown,
 )
@@ -112,6 +114,10 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
             return f"Queue {queue} is not for {what} {name or '(none)'}."
         case Blocked(workload):
             return f"{workload} is before it, and the order of the queue is strict."
+        case Delays(workload):
+            return f"It has room, but {workload}, which is before it, would start later."
+        case Reserved(at, nodes):
+            return f"It starts at {at:g} at the latest, on {counted(nodes, 'node')}."
         case Leaving(workloads):
             return f"Its room is found; it starts when {listed(workloads) or 'all'} left."
         case Protected(until):

@@ -156,6 +156,22 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
+class Delays:
+    """It has room, but this workload, which has a reservation, would start later for it."""
+
+    workload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """It starts then at the latest, if those who run keep to their limits or estimates."""
+
+    at: float
+    nodes: int
+    """How many nodes are expected to take it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """Its room is found: it starts when these workloads have left."""
 
@@ -198,6 +214,8 @@ Reason = (
     | Stopped
     | NotAllowed
     | Blocked
+    | Delays
+    | Reserved
     | Leaving
     | Protected
     | Promised
