@@ -227,6 +227,16 @@ class Part:
         used = [u + row[p] - own[p] for p, u in zip(head.pairs, head.used, strict=True)]
         return self.line.measure.class_of(queue, size, used)
 
+    def floor(self, chain: Chain) -> tuple[Class, ...]:
+        """Return classes that those of a chain who are not picked yet will at least have."""
+        self.settle()
+        self._heads()
+        if chain.head == len(chain.items) or not chain.is_open():
+            return chain.leaf.all_covered
+        _guest, classes, _rank = self.key(chain)
+        chain.checked = -1  # what stands in the heap may be less
+        return classes
+
     def before(self, bound: Key | None) -> int:
         """Return how many of the log are picked before a key; none before None."""
         return 0 if bound is None else bisect_left(self.tops, bound)

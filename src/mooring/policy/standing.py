@@ -455,6 +455,13 @@ class Line:
             part.run(chain=chain, count=at + 1)
         return part.keys[chain.picked[at - chain.covered]]
 
+    def floor(self, name: Name) -> Key:
+        """Return a key that the standing of a running item is not less than, without more picks."""
+        part, chain, at = self._find(name)
+        if at < chain.head:
+            return self.key(name)
+        return chain.guest, part.floor(chain), chain.ranks[at]
+
     def risk(self, name: Name) -> str:
         """Return what a running item has to fear: `covered`, `in share` or `beyond`.
 
@@ -596,6 +603,7 @@ class Line:
     def behind(self, place: Place) -> Iterator[tuple[Item, Key]]:
         """Yield all before whom a place is, with their keys, those of a part from the back."""
         for part in self._parts.values():
+            part.run()
             yield from self._picked_behind(place, part)
             if place.at == AMONG_COVERED:
                 for leaf in part.leaves:
@@ -604,16 +612,23 @@ class Line:
     def rivals(self, place: Place, queue: int) -> Iterator[tuple[Item, Key]]:
         """Yield all behind a place, but of those who are covered only a queue's own.
 
-        Nobody else has anything to fear from one of this queue.
+        Nobody else has anything to fear from one of this queue. Keys are floors: the standing is
+        not less, and nobody is picked to find out more.
         """
         for part in self._parts.values():
+            part.settle()
+            if place.at != AMONG_COVERED:
+                part.run(place.bound)
+            for chain in part.chains():
+                classes = part.floor(chain)
+                for at in range(len(chain.items) - 1, chain.head - 1, -1):
+                    yield chain.items[at], (chain.guest, classes, chain.ranks[at])
             yield from self._picked_behind(place, part)
         if place.at == AMONG_COVERED:
             yield from self._covered_behind(place, self._leaves[queue])
 
     def _picked_behind(self, place: Place, part: Part) -> Iterator[tuple[Item, Key]]:
-        """Yield those of a part behind a place that are not covered."""
-        part.run()
+        """Yield those of the log of a part that are behind a place, from the back."""
         first = place.at if part is place.part else part.before(place.bound)
         heads: dict[int, int] = {}
         for at in range(len(part.log) - 1, max(first, 0) - 1, -1):
