@@ -10,23 +10,30 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from mooring.model.books import BY_NODE
 from mooring.model.plan import (
     Blocked,
     CutShort,
     Excluded,
+    Exhausted,
     Impossible,
     Leaving,
     NoRoom,
+    NotAllowed,
     OverQuota,
+    Promised,
+    Stopped,
+    Unknown,
 )
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import growth
 from mooring.policy.claims import Claims, likely
 from mooring.policy.displace import find_exchange
 from mooring.policy.evict import carry_out
+from mooring.policy.fewer import largest
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
-from mooring.policy.offers import gate, offers
+from mooring.policy.offers import Offer, gate, kinds_of, offers, over_quota, shortage_of
 from mooring.policy.place import ANYWHERE
 from mooring.policy.roll import Roll
 from mooring.policy.search import CutShortError, place
@@ -35,12 +42,11 @@ from mooring.policy.why import why
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mooring.model.entry import Entry
+    from mooring.model.entry import Entry, Members
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
     from mooring.policy.lines import Item, Line, Rank, Request
-    from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
     from mooring.policy.share import Yardstick
 
@@ -72,6 +78,8 @@ class DefaultCourt:
         self.evicts = True
         self._moved_on: dict[str, None] = {}
         """Those who left a line for a hold since somebody was last told."""
+        self._stuck: dict[str, None] = {}
+        """Those whom nobody of their queue may pass any more."""
         self._until = LATER
         """When somebody may be asked to leave who may not be asked now."""
 
@@ -83,12 +91,14 @@ class DefaultCourt:
         self._classes[entry.queue, self.desk.priority(entry)] = None
         self._has_rivals |= len(self._classes) > 1 or entry.is_elastic
         if entry.has_begun:
+            self._forget_passes(entry)
             self._wait_to_grow(entry, lines)
         elif (entry.workload.name, "") not in lines:
             line = self._line_of(entry, lines)
             item = (entry.workload.name, "")
             lines.join(line, self.rank(entry, grows=False), item)
             self.claims.add(item, entry.queue, self._likely(line, entry))
+            self._mind_passes(entry)
 
     def _likely(self, line: Line, entry: Entry) -> Request:
         if line.likely is None:
@@ -116,7 +126,17 @@ class DefaultCourt:
     def _line_of(self, entry: Entry, lines: Lines) -> Line:
         """Return the line of a workload's ask."""
         workload = entry.workload
-        key = (workload.groups, workload.topology, workload.service, entry.avoid, entry.is_fixed)
+        key: tuple[object, ...] = (
+            workload.groups,
+            workload.topology,
+            workload.service,
+            entry.avoid,
+            entry.is_fixed,
+            (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
+            gate(self.desk, entry),
+        )
+        if self.backfills(entry):  # who is expected to be done first may overtake
+            key += (workload.estimate_s, workload.run_limit_s, entry.past.saved_s)
         line = lines.line(key)
         if line is None:
             line = lines.open(key, compile_ask(self.desk.books, workload, entry.avoid))
@@ -145,6 +165,8 @@ class DefaultCourt:
         lines = self._lines.get(self._queue_of.pop(name, -1))
         if lines is None:
             return False
+        if (name, "") in lines:
+            self._wake_blocked(lines)
         for group in ("", *entry.members):
             if (name, group) in lines:
                 self._leave(lines, (name, group))
@@ -156,8 +178,27 @@ class DefaultCourt:
     def _leave(self, lines: Lines, item: Item) -> None:
         lines.leave(item)
         self.claims.drop(item)
+        if not item[1]:
+            self._stuck.pop(item[0], None)
 
     def refresh(self) -> None:
+        """Line everybody up anew: priorities, queues and who may use them may have changed."""
+        items = [item for lines in self._lines.values() for item in lines]
+        names = dict.fromkeys(name for name, _ in items)
+        self._tree = self.desk.tree
+        self._lines.clear()
+        self._queue_of.clear()
+        self._stuck.clear()
+        self._classes.clear()
+        self.claims.renew()
+        for name in names:
+            self.wait(self.desk.entries[name])
+        for entry in self.desk.running():
+            self._classes[entry.queue, self.desk.priority(entry)] = None
+            self.desk.moved[entry.workload.name] = None
+        self._has_rivals |= len(self._classes) > 1
+
+    def _wake_all(self) -> None:
         """Wake everybody."""
         for lines in self._lines.values():
             for line in lines.sleeping.values():
@@ -192,7 +233,7 @@ class DefaultCourt:
         books = self.desk.books
         if self._epoch != books.epoch:
             self._epoch = books.epoch
-            self.refresh()
+            self._wake_all()
         elif self._seen != books.log_end:
             lost = self._seen < books.trimmed
             fresh = None if lost else sorted(set(books.touched[self._seen - books.trimmed :]))
@@ -216,7 +257,7 @@ class DefaultCourt:
 
     def _is_helped(self, line: Line, helped: Helped) -> bool:
         """Return whether a change could let a line go on."""
-        if any(isinstance(reason, OverQuota | Blocked) for reason in line.reasons):
+        if any(isinstance(reason, OverQuota | Blocked | Promised) for reason in line.reasons):
             return True
         return helped(line.ask)
 
@@ -310,16 +351,17 @@ class DefaultCourt:
         if fills and entry.is_fixed and not reasons:
             reasons.append(Blocked(self._first_waiting(entry)))  # it could not be asked to leave
         if not reasons and not line.ask.problems:
-            ask = self.open_to(entry, line.ask)
             barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
-            for offer in offers(desk, entry, ask, barred, reasons):
-                seats = self._place(entry, offer, reasons)
-                if seats is not None:
-                    self._start(entry, lines, seats)
-                    if fills:
-                        desk.overtakers[entry.workload.name] = None
-                    return True
-            if not blockers and self._displace(entry, lines, line, reasons):
+            ask = replace(self.open_to(entry, line.ask), barred=barred)
+            seats = self._seats(entry, ask, reasons)
+            if seats is None and self._displace(entry, lines, line, ask, reasons):
+                return True
+            if seats is None:
+                seats = largest(ask, lambda fewer: self._seats(entry, fewer, []))
+            if seats is not None:
+                self._start(entry, lines, seats)
+                if fills:
+                    desk.overtakers[entry.workload.name] = None
                 return True
             reasons += [] if reasons else blockers
         if not reasons:
@@ -404,8 +446,10 @@ class DefaultCourt:
         closed = self.desk.closed_for(entry.workload.name)
         return replace(ask, avoid=(*ask.avoid, *closed)) if closed else ask
 
-    # wide: a workload, its line, and why not
-    def _displace(self, entry: Entry, lines: Lines, line: Line, reasons: list[Reason]) -> bool:
+    # wide: a workload, its line, what it asks, and why not
+    def _displace(
+        self, entry: Entry, lines: Lines, line: Line, ask: Ask, reasons: list[Reason]
+    ) -> bool:
         """Let others leave for a workload, and keep the room for it; False: it has no right."""
         desk = self.desk
         line.tried_at, line.until = desk.version, LATER
@@ -418,14 +462,15 @@ class DefaultCourt:
         if desk.now < patient:
             line.until = patient
             return False
-        ask = self.open_to(entry, line.ask)
+        if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
+            return False
         exchange = find_exchange(desk, self._roll, self.yardstick, entry, ask)
         line.until = exchange.until
         if exchange.is_cut:
             reasons.append(CutShort(desk.policy.eviction.steps))
         if exchange.found is None:
             return False
-        self._leave(lines, (entry.workload.name, ""))
+        self._go(entry, lines)
         self._moved_on[entry.workload.name] = None
         if exchange.is_bold:
             entry.past = replace(entry.past, is_bold=True)
@@ -433,49 +478,90 @@ class DefaultCourt:
         self._wake_blocked(lines)
         return True
 
+    def _seats(self, entry: Entry, ask: Ask, reasons: list[Reason]) -> list[Seats] | None:
+        """Book places on what the queue offers; None: there are none."""
+        found = offers(self.desk, entry, ask, ask.barred, reasons)
+        for offer in self.desk.promises.lawful(entry, ask, found, reasons):
+            seats = self._place(entry, offer, reasons)
+            if seats is not None:
+                return seats
+        return None
+
     def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
         """Book places as offered; None: there are none."""
         desk = self.desk
         mark = desk.books.checkpoint()
         desk.placer.aim(offer.ask.avoid, offer.barred)
+        before = desk.promises.missing()
         try:
-            return place(desk.placer, offer.ask, entry.account)
+            seats = place(desk.placer, offer.ask, entry.account)
         except CutShortError:
             desk.books.rollback(mark)
             reasons.append(CutShort(desk.placer.steps))
             return None
+        if seats is not None and not desk.promises.admits(entry, seats, before, reasons):
+            desk.books.rollback(mark)
+            return None
+        return seats
 
     def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
-        self._leave(lines, (entry.workload.name, ""))
+        self._go(entry, lines)
+        self.desk.promises.mark(entry, seats)
         self.desk.start_all(entry, seats)
+        self._forget_passes(entry)
         self._wake_blocked(lines)
         if entry.is_elastic:
             self._wait_to_grow(entry, lines)
 
+    def _go(self, entry: Entry, lines: Lines) -> None:
+        """Take one whose room is found out of its line, past all who are before it."""
+        item = (entry.workload.name, "")
+        limit, rank = self._bypass_limit(entry), lines.rank_of(item)
+        self._leave(lines, item)
+        for line, (name, _) in list(lines.ahead(rank)) if limit is not None else ():
+            passed = self.desk.entries[name]
+            if not line.asleep or self._could_start(line):
+                passed.past = replace(passed.past, bypassed=passed.past.bypassed + 1)
+                self._mind_passes(passed)
+
+    def _bypass_limit(self, entry: Entry) -> int | None:
+        """Return how many later ones may start before a workload."""
+        return self.desk.tree.queues[self._queue_of[entry.workload.name]].bypass_limit
+
+    def _mind_passes(self, entry: Entry) -> None:
+        """Let nobody pass a workload that has been passed as often as may be."""
+        limit = self._bypass_limit(entry)
+        if limit is not None and entry.past.bypassed >= limit:
+            self._stuck[entry.workload.name] = None
+
+    def _forget_passes(self, entry: Entry) -> None:
+        if entry.past.bypassed:
+            entry.past = replace(entry.past, bypassed=0)
+
     def _blocked(self, queue: int, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
-        """Return the kinds of nodes that others before it in a strict queue wait for, and whom."""
-        order = self.desk.tree.queues[queue].order
-        if order != "strict" and not (order == "backfill" and self.residual is None):
-            return (), []
+        """Return the kinds of nodes that others wait for who may not be passed, and whom."""
+        order, lines = self.desk.tree.queues[queue].order, self._lines[queue]
+        before: list[tuple[Line, Item]] = []
+        if order == "strict" or (order == "backfill" and self.residual is None):
+            asleep = (other for other in lines.sleeping.values() if other.waiting)
+            before += [(other, other.waiting[0][1]) for other in asleep]
+        stuck = [(name, "") for name in self._stuck if (name, "") in lines]
+        before += [(lines.line_of(item), item) for item in stuck]
         kinds: dict[int, None] = {}
         reasons: list[Reason] = []
         rank = line.waiting[0][0]
-        for other in self._lines[queue].sleeping.values():
-            if other.waiting and other.waiting[0][0] < rank and self._could_start(other):
-                kinds.update(dict.fromkeys(self._kinds_of(other.ask)))
-                reasons.append(Blocked(other.waiting[0][1][0]))
+        for other, item in before:
+            if lines.rank_of(item) < rank and self._could_start(other):
+                kinds.update(dict.fromkeys(kinds_of(self.desk, other.ask)))
+                reasons.append(Blocked(item[0]))
         return tuple(kinds), reasons[:1]
 
     def _could_start(self, line: Line) -> bool:
         """Return whether a sleeping line waits for room or quota, not for ever."""
-        return not line.ask.problems and not any(isinstance(r, Impossible) for r in line.reasons)
-
-    def _kinds_of(self, ask: Ask) -> list[int]:
-        """Return the kinds of nodes that an ask could be on."""
-        books, placer = self.desk.books, self.desk.placer
-        placer.aim(ask.avoid)
-        rows = [placer.fit(leaf).allowed for leaf in ask.leaves]
-        return sorted({int(kind) for allowed in rows for kind in books.kind[allowed]})
+        never = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
+        return not line.ask.problems and not any(
+            isinstance(r, never) or (isinstance(r, OverQuota) and not r.ever) for r in line.reasons
+        )
 
     def _wake_blocked(self, lines: Lines) -> None:
         """Wake those who waited for one before them that has started."""
@@ -493,9 +579,13 @@ class DefaultCourt:
         beside = desk.beside(entry)
         leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == group)
         reasons: list[Reason] = list(gate(desk, entry))
-        possible = offers(desk, entry, line.ask, (), reasons) if not reasons else ()
-        if any(True for _ in possible):
-            found = beside.place({leaf.name: growth(entry.members[leaf.name], leaf)})
+        barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
+        ask = replace(line.ask, barred=barred)
+        offer = None if reasons else self._growth(entry, ask, entry.members[group], reasons)
+        if offer is not None:
+            beside.barred = offer.barred
+            wanted = {leaf.name: growth(entry.members[leaf.name], leaf)}
+            found = desk.promises.place_beside(entry, beside, wanted, reasons)
             if found is not None:
                 self._leave(lines, item)
                 lines.close(item)
@@ -503,8 +593,24 @@ class DefaultCourt:
                     desk.start(entry, tasks, seats)
                 self._wait_to_grow(entry, lines)
                 return
-            reasons += why(desk.placer, line.ask, beside.bound(leaf))
-        lines.sleep(line, tuple(reasons), desk.books.log_end)
+            if not reasons:
+                reasons += blockers or why(desk.placer, line.ask, beside.bound(leaf))
+        lines.sleep(line, tuple(reasons or blockers), desk.books.log_end)
+
+    def _growth(
+        self, entry: Entry, ask: Ask, members: Members, reasons: list[Reason]
+    ) -> Offer | None:
+        """Return what the queue offers for one more unit: on the flavor that it has, if any."""
+        if members.flavor == BY_NODE:
+            return next(iter(offers(self.desk, entry, ask, ask.barred, reasons)), None)
+        leaf = replace(ask.root, code=members.flavor)
+        ask = replace(ask, root=leaf, leaves=(leaf,))
+        request = self.desk.request(ask, entry.account)
+        shortage = shortage_of(self.desk, entry, request)
+        if shortage is None:
+            return Offer(ask, request, ask.barred)
+        reasons.append(over_quota(self.desk, entry, shortage))
+        return None
 
     # -- what is known ----------------------------------------------------------------------
 
@@ -553,7 +659,7 @@ class DefaultCourt:
         """Return the court of a fork."""
         new = DefaultCourt(desk)
         new._lines = {queue: lines.copy() for queue, lines in self._lines.items()}
-        new._queue_of = dict(self._queue_of)
+        new._queue_of, new._stuck = dict(self._queue_of), dict(self._stuck)
         new.claims = self.claims.copy(desk)
         new._seen, new._epoch, new._until = self._seen, self._epoch, self._until
         new._classes, new._has_rivals = dict(self._classes), self._has_rivals

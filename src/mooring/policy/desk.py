@@ -14,12 +14,14 @@ import numpy as np
 
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE, Entry, Members
+from mooring.model.memory import Held
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
 from mooring.policy.fit import Fits
+from mooring.policy.headroom import Promises
 from mooring.policy.history import SampledUsage, UsageHistory
 from mooring.policy.kueue.groups import groups_in
 from mooring.policy.lines import Request
@@ -90,6 +92,7 @@ class Desk:
         self.queues: tuple[Queue, ...] = ()
         self.tree = QueueTree((), (), ())
         self.ledger = Ledger(self.tree)
+        self.promises = Promises(self)
         self.attach(profile)
 
     def attach(self, profile: Profile) -> None:
@@ -117,6 +120,7 @@ class Desk:
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
+        new.promises = self.promises.copy(new)
         return new
 
     # -- history ----------------------------------------------------------------------------
@@ -169,13 +173,14 @@ class Desk:
             self.books.queue(queue.name)
         self._counted = (-1, -1)
         self.mind_pairs()
+        self.promises.renew()
 
     def mind_pairs(self) -> None:
         """Keep the use of all pairs that matter; they change with queues and kinds of nodes."""
         books = self.books
         if self._counted == (books.epoch, len(books.queues)):
             return
-        books.charge_by_memory(self._memory_of_kind() if self.policy.profile == "kai" else {})
+        books.charge_parts(self._memory_of_kind() if self.policy.profile == "kai" else None)
         pairs = self._pairs()
         same = self._counted[1] == len(books.queues) and self.tree.pairs == pairs
         self._counted = (books.epoch, len(books.queues))
@@ -345,6 +350,26 @@ class Desk:
             Bind(entry.workload.name, self._placement(tasks, seats), self._flavor_name(members))
         )
 
+    def take_back(self, entry: Entry, members: Members, tasks: Sequence[int]) -> None:
+        """Let tasks that were started in this cycle wait again: nobody has been told yet."""
+        name, group = entry.workload.name, members.group.name
+        for i, decision in reversed(list(enumerate(self.decisions))):
+            if not isinstance(decision, Bind) or decision.workload != name:
+                continue
+            place = decision.placement
+            kept = [j for j, task in enumerate(place.tasks) if task not in tasks]
+            if place.group != group or len(kept) == len(place.tasks):
+                continue
+            parts = (place.tasks, place.nodes, place.devices)
+            left = Placement(group, *(tuple([part[j] for j in kept]) for part in parts))
+            self.decisions[i : i + 1] = [replace(decision, placement=left)] if kept else []
+        for task in tasks:
+            row, mask = members.rows[task], members.devices[task]
+            self.books.give(members.demand, (row,), (mask,), entry.account, members.flavor)
+            note(members, (task,), (NOWHERE,), (0,), TaskState.PENDING)
+        self.books.commit()
+        self.note_move(entry)
+
     def _placement(self, tasks: Sequence[int], seats: Seats) -> Placement:
         names = self.books.tree.names[-1]
         nodes = tuple([names[row] for row in seats.rows])
@@ -386,6 +411,7 @@ class Desk:
         """Note that something of a workload starts, leaves or is another's now."""
         self.version += 1
         self.moved[entry.workload.name] = None
+        self.promises.touch(entry.workload.name)
 
     def note_leaving(self, entry: Entry) -> None:
         """Note that a run of a workload is over."""
@@ -499,6 +525,55 @@ class Desk:
                     return False
                 books.take(demand, (row,), (mask,), entry.account, seats.part.code)
         return True
+
+    def held(self) -> tuple[Held, ...]:
+        """Return the room that is kept for others, as values."""
+        return tuple(
+            Held(
+                name,
+                tuple(self._placement(tasks, seats) for tasks, seats in hold.seats),
+                hold.until,
+                tuple(hold.leaving),
+            )
+            for name, hold in self.holds.items()
+        )
+
+    def revive(self, held: Held) -> bool:
+        """Keep room again that an earlier life kept; False: it is not to be had any more."""
+        entry, rows = self.entries.get(held.workload), self.books.row_of
+        if entry is None or entry.has_begun or held.workload in self.holds:
+            return False
+        if any(node not in rows for placement in held.placements for node in placement.nodes):
+            return False
+        leaves = {leaf.name: leaf for leaf in self.ask_of(entry).leaves}
+        found = []
+        for each in held.placements:
+            seats = Seats(leaves[each.group], [rows[n] for n in each.nodes], list(each.devices))
+            found.append(seats)
+            if any(
+                self._is_taken(row, mask)
+                for row, mask in zip(seats.rows, seats.devices, strict=True)
+            ):
+                return False
+        leaving = [key for key in held.leaving if self._leaves(*key)]
+        self.hold(entry, found, leaving)
+        self.holds[held.workload].until = held.until
+        del self.decisions[-1]  # that is known already
+        return True
+
+    def _is_taken(self, row: int, mask: int) -> bool:
+        """Return whether somebody who stays is on one of these devices."""
+        return any(
+            members.rows[task] == row and members.devices[task] & mask
+            for entry in self.entries.values()
+            for members in entry.members.values()
+            for task in members.staying()
+        )
+
+    def _leaves(self, name: str, group: str, task: int) -> bool:
+        entry = self.entries.get(name)
+        states = entry.members[group].states if entry and group in entry.members else b""
+        return task < len(states) and states[task] == TaskState.RELEASING
 
     def start_held(self) -> list[Entry]:
         """Start those whose room is free by now; return them, and those who wait again.

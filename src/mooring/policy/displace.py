@@ -67,6 +67,9 @@ class Choice:
         self.offer = offer
         self.ask = offer.ask
         self.steps = steps
+        desk.promises.settle()
+        self.missing = desk.promises.missing()
+        """What promises to queues are short of now; it must not become more."""
 
     def run(self, first: Sequence[Victim], pool: Sequence[Victim]) -> Found | None:
         """Return a cheap set of victims and the place that they make; None: not even all do.
@@ -128,7 +131,10 @@ class Choice:
         self.steps.take()
         if shortage_of(self.desk, self.entry, self.offer.request) is not None:
             return None
-        return attempt(self.desk, self.entry, self.offer)
+        seats = attempt(self.desk, self.entry, self.offer)
+        if seats is None or not self.desk.promises.keeps(self.entry, seats, self.missing):
+            return None
+        return seats
 
     def _suffices(self) -> bool:
         """Return whether it could start in the books as they are."""
@@ -152,7 +158,7 @@ class Choice:
             heappush(heap, (_cost(prices, [first]), (first,)))
         while heap:
             cost, some = heappop(heap)
-            if cost >= bound:
+            if cost > bound:
                 break
             victims = [pool[i] for i in some]
             seats = self.prove(victims)
@@ -263,7 +269,8 @@ def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, entry: Entry, as
     is_due = entry.workload.name in desk.due
     try:
         for offer in variants(desk, entry, ask):
-            rights = Rights(desk, line, roll.newcomer(entry, offer.request), is_due)
+            owed_s = desk.promises.owed_to(entry, offer)
+            rights = Rights(desk, line, roll.newcomer(entry, offer.request), is_due, owed_s)
             choice = Choice(desk, entry, offer, steps)
             pools = list(rights.pools())
             exchange.found = _first(choice, roll, pools)

@@ -51,6 +51,7 @@ def whole(entry: Entry, cause: str) -> Victim:
 def remove(desk: Desk, victim: Victim) -> None:
     """Take a victim out of the books; only ever between a checkpoint and a rollback."""
     entry = victim.entry
+    desk.promises.withdraw(victim)
     for name, members in entry.members.items():
         tasks = [task for group, task in victim.tasks if group == name]
         tasks = [task for task in tasks if members.rows[task] != NOWHERE]
@@ -66,6 +67,7 @@ def remove(desk: Desk, victim: Victim) -> None:
 def restore(desk: Desk, victim: Victim) -> None:
     """Put a victim that was removed back where it was."""
     entry = victim.entry
+    desk.promises.withdraw(victim, -1)
     for name, members in entry.members.items():
         tasks = [task for group, task in victim.tasks if group == name]
         tasks = [task for task in tasks if members.rows[task] != NOWHERE]

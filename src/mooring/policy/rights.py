@@ -1,6 +1,7 @@
 """Who may be asked to leave for whom, in profile `default`.
 
     overtaker    it started before its turn, and the turn of the newcomer has come
+    headroom     it is on room that was promised to the newcomer's queue
     preempt      same queue, lower priority; or a unit above a minimum, for a minimum
     quota        its queue uses more than its quota, and the newcomer's stays within its own
     fair-share   its queue is beyond its share, and the newcomer's stays within its own
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from mooring.policy.desk import Desk
 from mooring.policy.share import BEYOND, COVERED
 from mooring.policy.standing import Class, Item, Key, Line
+from mooring.policy.tree import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +56,8 @@ class Rights:
     newcomer: Item
     is_due: bool = False
     """Its turn has come: it may ask overtakers."""
+    owed_s: float | None = None
+    """How soon its queue was promised the room: it may ask guests who are gone by then."""
     until: float = NEVER
     """When somebody who is protected now no longer is."""
     _own: list[Legal] = field(default_factory=list)
@@ -63,6 +67,9 @@ class Rights:
         """Yield pools, those first that ask least of the newcomer's own queue."""
         self._look()
         free = tuple(self._asked(()))
+        guests = tuple(legal for legal in self._own if legal[1] in ("overtaker", "headroom"))
+        if guests and len(guests) < len(self._own) + len(free):
+            yield Pool((), guests)
         yield Pool((), (*self._own, *free))
         known = len(free)
         count = 1
@@ -99,11 +106,19 @@ class Rights:
                 continue
             if self.is_due and item.overtaker and self._ran(item, "overtaker"):
                 self._own.append((item, "overtaker"))
+            elif self._is_lent_to(item) and self._ran(item, "headroom"):
+                self._own.append((item, "headroom"))
             elif item.queue == p.queue:
                 if self._outranks(item) and self._ran(item, "preempt"):
                     self._own.append((item, "preempt"))
             else:
                 self._others.append((item, key))
+
+    def _is_lent_to(self, item: Item) -> bool:
+        """Return whether one is on room promised to the newcomer's queue, and can leave in time."""
+        if self.owed_s is None or item.lender == NOBODY:
+            return False
+        return self.desk.promises.leave_s(self.desk.entries[item.workload]) <= self.owed_s
 
     def _outranks(self, item: Item) -> bool:
         """Return whether the newcomer may preempt one of its own queue."""

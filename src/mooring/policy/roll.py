@@ -106,6 +106,7 @@ class Roll:
             started=entry.started_at or 0.0,
             since=entry.running_since,
             overtaker=entry.workload.name in self.desk.overtakers,
+            lender=self.desk.promises.lender(workload.name, self._tasks[name]),
         )
 
     def newcomer(self, entry: Entry, size: Request) -> Item:
