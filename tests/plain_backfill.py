@@ -484,6 +484,8 @@ class Shadow:
         if not self.fits_without(work, candidates):
             return None
         if len(candidates) <= FEW:
+            rivals = sorted(candidates, key=lambda run: rank(run.work), reverse=True)
+            candidates = sorted(rivals, key=lambda run: (self.price(run), -run.at))
             sets = [s for n in range(len(candidates) + 1) for s in combinations(candidates, n)]
             fitting = [list(s) for s in sets if self.fits_without(work, list(s))]
             return min(fitting, key=lambda s: (sum(map(self.price, s)), len(s)))

@@ -10,6 +10,7 @@ from mooring.model.demand import DeviceKind, device_kind
 from mooring.model.resources import GPU, PODS
 from mooring.model.workload import LEGAL, TaskState
 from mooring.policy.constraints import OPERATORS
+from mooring.policy.pledge import broken_promises
 from mooring.policy.profile import unknown_names
 
 if TYPE_CHECKING:
@@ -195,6 +196,13 @@ def check_queues(queues: Sequence[Queue]) -> None:
             if at in way:
                 raise EventError(f"queue {name} is above itself")
             way.add(at)
+
+
+def check_headroom(policy: Policy, queues: Sequence[Queue], nodes: Sequence[Node]) -> None:
+    """Check that promises of room could be kept if nothing ran."""
+    wrong = broken_promises(policy, queues, nodes)
+    if wrong:
+        raise EventError("; ".join(wrong))
 
 
 def check_policy(policy: Policy) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from mooring.model.topology import Topology
     from mooring.model.workload import Shape, Workload
     from mooring.policy.court import Court
+    from mooring.policy.headroom import Promise
 
 EMPTY = Plan()
 MENDING = ("kai",)
@@ -81,6 +82,7 @@ class Engine:
         queues: Sequence[Queue] = (DEFAULT_QUEUE,),
     ) -> None:
         check.check_policy(policy)
+        check.check_headroom(policy, queues, ())
         self.books = Books(topology)
         self.policy = policy
         self.queues = tuple(queues)
@@ -105,6 +107,8 @@ class Engine:
         self._upkeep = Upkeep(self.desk)
         self._turns = Turns(self.desk)
         self._turns.load(memory)
+        self._held = memory.holds
+        """Room that an earlier life kept, until the first cycle."""
         self._quiet = EMPTY
         """The plan of a cycle in which there is nothing to do: only when to look again."""
         self._pasts = dict(memory.pasts)
@@ -112,6 +116,7 @@ class Engine:
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
         self.desk.history.load(memory)
         self.desk.sampled.load(memory)
+        self.desk.promises.load(memory)
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -151,6 +156,14 @@ class Engine:
         known = row is not None and self.books.present[row] and self.books.nodes[row] == node
         if not known or node.name in self._nodes:
             self._nodes[node.name] = node
+
+    def _known_nodes(self) -> list[Node]:
+        """Return all nodes, with those that the books have not been told of yet."""
+        books = self.books
+        known: dict[str, Node | None] = {
+            node.name: node for row, node in enumerate(books.nodes) if books.present[row]
+        }
+        return [node for node in (known | self._nodes).values() if node is not None]
 
     def _settle_nodes(self) -> None:
         """Let the nodes that came, changed or left since the last look into the books."""
@@ -279,7 +292,7 @@ class Engine:
                 members.states[task] = TaskState.RELEASING
         self._upkeep.look_at(event.workload.name)
         self.desk.note_move(entry)
-        if self.policy.profile == "kueue":
+        if self.policy.profile != "kai":
             for members in entry.members.values():
                 if 0 < members.group.partial <= members.begun:
                     members.reduce(members.begun)
@@ -415,6 +428,7 @@ class Engine:
 
     def _policy_changed(self, policy: Policy) -> None:
         check.check_policy(policy)
+        check.check_headroom(policy, self.queues, self._known_nodes())
         changed, self.policy = policy.profile != self.policy.profile, policy
         self._mix.learns = policy.mix_learns
         self.books.name_flavors(policy.flavors)
@@ -431,6 +445,7 @@ class Engine:
 
     def _queues_changed(self, queues: tuple[Queue, ...]) -> None:
         check.check_queues(queues)
+        check.check_headroom(self.policy, queues, self._known_nodes())
         self.queues = queues
         self.desk.set_queues(queues)
         self._upkeep.look_at_all()
@@ -509,6 +524,10 @@ class Engine:
         desk = self.desk
         desk.now = now
         desk.note_use()
+        for held in self._held:
+            if desk.revive(held):
+                self._court.leave(self._entries[held.workload])
+        self._held = ()
         looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs
         if not (looks or self._incomplete or self._resized or desk.holds):
             return self._quiet
@@ -634,13 +653,13 @@ class Engine:
         """Place what a gang misses beside what it has, or return why not; all of it or nothing."""
         beside = self.desk.beside(entry)
         wanted = {name: m.pending()[: m.missing] for name, m in entry.members.items()}
-        found = beside.place(wanted)
+        reasons: list[Reason] = []
+        found = self.desk.promises.place_beside(entry, beside, wanted, reasons)
         if found is not None:
             for tasks, seats in found:
                 self.desk.start(entry, tasks, seats)
             return ()
-        reasons: list[Reason] = []
-        for leaf in beside.root.leaves():
+        for leaf in beside.root.leaves() if not reasons else ():
             if wanted[leaf.name]:
                 ask = leaf_ask(leaf, len(wanted[leaf.name]), entry.workload, entry.avoid)
                 reasons += why(self.desk.placer, ask, beside.bound(leaf))
@@ -685,6 +704,21 @@ class Engine:
         code = members.flavor if members.flavor != BY_NODE else self.books.charged_kind_of[row]
         return self.books.flavor_name(code)
 
+    def shadow_starts(self) -> dict[str, float]:
+        """Return when the turns of workloads came; empty while nobody waits to backfill."""
+        shadow = self._turns.shadow
+        return {} if shadow is None else dict(shadow.starts)
+
+    def headroom(self, now: float) -> tuple[Promise, ...]:
+        """Return how the promises of the policy stand, and whether each could be kept now."""
+        self._settle_nodes()
+        self.desk.now = now
+        return self.desk.promises.report()
+
+    def check_headroom(self) -> None:
+        """Raise `EventError` if a promise could not be kept even if nothing ran."""
+        check.check_headroom(self.policy, self.queues, self._known_nodes())
+
     def entries(self) -> dict[str, Entry]:
         """Return all workloads; to look at, not to change."""
         return self._entries
@@ -698,7 +732,9 @@ class Engine:
         return replace(
             self._turns.dump(self.desk.sampled.dump(self.desk.history.dump(mix.dump()))),
             pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
+            holds=(*self._held, *self.desk.held()),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
+            loans=self.desk.promises.dump(),
         )
 
     def snapshot(self, now: float = 0.0) -> Scenario:

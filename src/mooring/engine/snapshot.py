@@ -37,15 +37,18 @@ def present_nodes(books: Books, entries: Iterable[Entry]) -> tuple[Node, ...]:
 def as_adopted(books: Books, entry: Entry) -> Adopted:
     """Return a workload that has begun: where its tasks are, and which are done."""
     names = books.tree.names[-1]
-    placements, finished = [], []
+    placements, finished, releasing = [], [], []
     for name, members in entry.members.items():
         tasks = members.holding()
         if tasks:
             nodes = tuple(names[members.rows[task]] for task in tasks)
             devices = tuple(members.devices[task] for task in tasks)
             placements.append(Placement(name, tuple(tasks), nodes, devices))
+        leaving = [task for task in tasks if members.states[task] == TaskState.RELEASING]
+        if leaving:
+            releasing.append((name, tuple(leaving)))
         done = [task for task, state in enumerate(members.states) if state == TaskState.FINISHED]
         if done:
             finished.append((name, tuple(done)))
     started_at = entry.started_at or 0.0
-    return Adopted(entry.workload, tuple(placements), started_at, tuple(finished))
+    return Adopted(entry.workload, tuple(placements), started_at, tuple(finished), tuple(releasing))

@@ -28,6 +28,9 @@ class Turns:
         self.desk = desk
         self.run_times = RunTimes()
         self.shadow: Shadow | None = None
+        self.forgets = True
+        """Whether the shadow is let go when nobody waits. Kept, it would run behind reality where
+        somebody has overtaken, and turns would come later."""
         self._remembered: tuple[ShadowRun, ...] = ()
         """The shadow of an earlier life, until the first cycle."""
         self._over: list[tuple[str, str, int, float | None]] = []
@@ -37,13 +40,19 @@ class Turns:
         """Take in what an earlier life knew."""
         self.run_times.load(memory)
         self._remembered = memory.shadow
+        self.desk.reserved = dict(memory.reserved)
         self.desk.overtakers.update(dict.fromkeys(memory.overtakers))
 
     def dump(self, memory: Memory) -> Memory:
         """Return a memory with the shadow and its marks in it."""
         runs = self._remembered if self.shadow is None else self.shadow.dump()
         memory = self.run_times.dump(memory)
-        return replace(memory, shadow=runs, overtakers=tuple(self.desk.overtakers))
+        return replace(
+            memory,
+            shadow=runs,
+            overtakers=tuple(self.desk.overtakers),
+            reserved=tuple(self.desk.reserved.items()),
+        )
 
     def observe(self, event: Event) -> None:
         """Let the shadow know."""
@@ -87,12 +96,13 @@ class Turns:
             if not court.anyone_backfills():
                 return [wake]
             self.shadow = cast_shadow(engine, self.desk.now)
+            court.look_again()  # strict order no longer keeps anybody back
         court.residual = self.residual
         for name in self.shadow.advance(self.desk.now):
             self._turn(court, name)
         self._serve_due(court)
         wake = court.serve()
-        if self.shadow.is_calm and not court.anyone_backfills():
+        if self.forgets and self.shadow.is_calm and not court.anyone_backfills():
             self._forget(court)
             return [wake]
         return [wake, self.shadow.wake_at]
@@ -155,6 +165,7 @@ class Turns:
     def copy(self, desk: Desk) -> Turns:
         """Return the turns of a fork."""
         new = Turns(desk)
+        new.forgets = self.forgets
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
         new._over, new._remembered = list(self._over), self._remembered

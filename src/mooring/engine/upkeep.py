@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Bind, Notice
+from mooring.policy.calendar import limit_of
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
@@ -119,13 +120,7 @@ class Upkeep:
 
     def limit_of(self, entry: Entry) -> float | None:
         """Return how long a workload may run in all: its own limit, or that of a queue above."""
-        tree = self.desk.tree
-        limits = [tree.queues[queue].run_limit_s for queue in tree.path[entry.queue]]
-        of_queue = next((limit for limit in limits if limit is not None), None)
-        if not self.enforces:
-            return None
-        own = entry.workload.run_limit_s
-        return min((limit for limit in (own, of_queue) if limit is not None), default=None)
+        return limit_of(self.desk, entry) if self.enforces else None
 
     def _stop_for_good(self, entry: Entry, cause: str) -> None:
         self.desk.evict_all(entry, cause)

@@ -22,6 +22,7 @@ import numpy as np
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.columns import INT, view, views
 from mooring.model.demand import Demand, DeviceKind, compile_demand
+from mooring.model.mig import compute_slices
 from mooring.model.queues import ANY_FLAVOR_NAME, Flavor
 from mooring.model.resources import (
     GPU_ROW,
@@ -131,8 +132,8 @@ class Books:
         self._choices: list[dict[str, tuple[str, ...]]] = []
         """Per queue and resource, the flavors it is charged to, in order; none: any."""
         self._bills: dict[tuple[int, int, int], Bill] = {}
-        self._memory_of_kind: dict[int, int] = {}
-        """Memory by which shares of a device are charged; none: they are charged as whole ones."""
+        self._memory_of_kind: dict[int, int] | None = None
+        """Memory by which parts of devices are charged; None: they are charged as whole ones."""
         self.usage = np.zeros((0, 0), INT)
         """What each queue, with all below it, uses of each pair."""
         self.fixed = np.zeros((0, 0), INT)
@@ -428,10 +429,11 @@ class Books:
         for (account, flavor, number), count in self._charges.items():
             self._use(self.demands[number], count, account, flavor)
 
-    def charge_by_memory(self, memory_of_kind: dict[int, int]) -> None:
+    def charge_parts(self, memory_of_kind: dict[int, int] | None) -> None:
         """Charge what is asked by memory as a part of such devices, in hundredths.
 
-        The key is the kind of the nodes, or `BY_NODE` where that is not known. None: as a whole.
+        The key is the kind of the nodes, or `BY_NODE` where that is not known. A MIG instance is
+        then charged as many devices as it has compute slices. None: both as whole devices.
         """
         if memory_of_kind != self._memory_of_kind:
             self._memory_of_kind = memory_of_kind
@@ -439,12 +441,15 @@ class Books:
 
     def _charged_milli(self, demand: Demand, flavor: int) -> int:
         """Return the thousandths of devices that one task is charged."""
-        known = self._memory_of_kind
-        memory = known.get(flavor, known.get(BY_NODE, 0))
-        if demand.kind is not DeviceKind.MEMORY or not memory:
+        known, shape = self._memory_of_kind, demand.shape
+        if known is None or demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG):
             return demand.weight - 1
-        part = min(WHOLE, -(-demand.shape.gpu_memory * 100 // memory) * (WHOLE // 100))
-        return demand.shape.gpus * part
+        if demand.kind is DeviceKind.MIG:
+            return shape.gpus * WHOLE * max(1, compute_slices(shape.mig))
+        memory = known.get(flavor, known.get(BY_NODE, 0))
+        if not memory:
+            return demand.weight - 1
+        return shape.gpus * min(WHOLE, -(-shape.gpu_memory * 100 // memory) * (WHOLE // 100))
 
     def bill(self, demand: Demand, account: int, flavor: int) -> Bill:
         """Return what one task is charged: (pair, amount), for the pairs that are kept."""

@@ -46,9 +46,22 @@ class Past:
     """It has displaced work of its own queue that stood before it; once in its life it may."""
     is_over: bool = False
     """It ran as long as it may, and does not start again."""
+    bypassed: int = 0
+    """How many later ones of its queue have started before it since it waits."""
 
 
 NO_PAST = Past()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Room that is kept for a workload."""
+
+    workload: str
+    placements: tuple[Placement, ...]
+    until: float
+    leaving: tuple[tuple[str, str, int], ...] = ()
+    """(workload, group, task) of those who must be gone before it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,10 @@ class Memory:
     """Run times by (queue, size); who learnt last comes last."""
     run_times_all: tuple[RunGroup, ...] = ()
     """Run times of all together: as they are now, and as they were last read."""
+    holds: tuple[Held, ...] = ()
+    """Room that is kept for workloads that will start there."""
+    reserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Workloads whose turn has come, and the nodes that are closed for all others."""
     shadow: tuple[ShadowRun, ...] = ()
     """All who are in the shadow: first those who started there, in order, then who waits."""
     overtakers: tuple[str, ...] = ()

@@ -115,3 +115,10 @@ def best_start(geometry: Geometry, profile: str, used_mask: int) -> int:
 
     free = [s for s in starts(geometry, profile) if not bits(geometry, profile, s) & used_mask]
     return max(free, key=room, default=-1)
+
+
+@cache
+def compute_slices(profile: str) -> int:
+    """Return how many compute slices a profile has; 0: there is no such profile."""
+    known = (geometry.profiles.get(profile) for geometry in GEOMETRIES.values())
+    return max((found.compute for found in known if found is not None), default=0)

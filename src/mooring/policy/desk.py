@@ -360,8 +360,12 @@ class Desk:
             kept = [j for j, task in enumerate(place.tasks) if task not in tasks]
             if place.group != group or len(kept) == len(place.tasks):
                 continue
-            parts = (place.tasks, place.nodes, place.devices)
-            left = Placement(group, *(tuple([part[j] for j in kept]) for part in parts))
+            left = Placement(
+                group,
+                tuple([place.tasks[j] for j in kept]),
+                tuple([place.nodes[j] for j in kept]),
+                tuple([place.devices[j] for j in kept]),
+            )
             self.decisions[i : i + 1] = [replace(decision, placement=left)] if kept else []
         for task in tasks:
             row, mask = members.rows[task], members.devices[task]

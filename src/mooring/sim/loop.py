@@ -165,7 +165,10 @@ class Loop:
             case Ended():
                 self._end_of.pop(event.workload, None)
             case Adopted():
-                self._mind(event.workload.name, event.started_at)
+                name = event.workload.name
+                for group, tasks in event.releasing:
+                    self._later(self._grace_s, TasksChanged(name, group, tasks, TaskState.PENDING))
+                self._mind(name, event.started_at)
             case WorkloadChanged():
                 self._mind(event.workload.name, self.now)
             case NodeLeft():

@@ -1,0 +1,183 @@
+"""Backfill under the eyes of a shadow: whose turn it is, and that nobody delays it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.engine import Engine
+from mooring.model.events import Ended, Submitted
+from mooring.model.plan import Bind, Evict
+from mooring.model.queues import Queue
+from mooring.model.settings import Policy
+from mooring.sim.loop import Loop
+from tests.build import World, evicts, gang, picture, task
+from tests.plain_backfill import Cluster, Shadow, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+BACKFILL = (Queue("default", order="backfill"),)
+
+
+class Played:
+    """A loop that notes who starts, ends and is evicted when."""
+
+    def __init__(self, text: str, works: Sequence[Work], queues: tuple[Queue, ...]) -> None:
+        topology, nodes = picture(text)
+        self.run_of = {work.name: work.run for work in works}
+        self.starts: dict[str, float] = {}
+        self.ends: dict[str, float] = {}
+        self.evicted: list[tuple[float, str, str]] = []
+        self.turns: dict[str, float] = {}
+        self.engine = Engine(topology, Policy(), queues=queues)
+        self.loop = Loop(
+            self.engine,
+            run_time=lambda workload: self.run_of[workload.name],
+            listeners=[self.listen],
+        )
+        for node in nodes:
+            self.engine.observe(_joined(node))
+        for work in works:
+            self.loop.at(work.submit, Submitted(as_workload(work)))
+
+    def listen(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        for event in events:
+            if isinstance(event, Ended):
+                self.ends[event.workload] = now
+        for decision in plan.decisions:
+            match decision:
+                case Bind(name, _, _):
+                    self.starts[name] = now
+                case Evict(name, _, _, cause, _):
+                    self.evicted.append((now, name, cause))
+                case _:
+                    pass
+        shadow = self.engine.shadow_starts()
+        for name, at in shadow.items():
+            self.turns.setdefault(name, at)
+
+
+def _joined(node: object) -> Event:
+    from mooring.model.events import NodeJoined
+
+    return NodeJoined(node)  # type: ignore[arg-type]
+
+
+def as_workload(work: Work) -> Workload:
+    """Return a work of the plain twin as the engine knows it."""
+    plain = gang(
+        work.name,
+        tasks=work.tasks,
+        gpus=work.gpus,
+        submitted_at=work.submit,
+        priority=work.priority,
+    )
+    return replace(plain, estimate_s=work.longest, preemptible=work.preemptible)
+
+
+def works_of(rows: Sequence[tuple[int, int, int]]) -> list[Work]:
+    """Return works from (wait before it comes, GPUs, run time)."""
+    at, found = 0.0, []
+    for number, (gap, gpus, run) in enumerate(rows):
+        at += gap
+        found.append(Work(f"w{number:02}", at, 1, gpus, float(run)))
+    return found
+
+
+rows = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(1, 4), st.integers(1, 200)), min_size=2, max_size=14
+)
+
+
+@given(rows)
+def test_one_node_is_served_as_the_plain_shadow_serves_it(
+    given_rows: list[tuple[int, int, int]],
+) -> None:
+    """Where places cannot differ, everybody has the same turn, and ends no later."""
+    works = works_of(given_rows)
+    twin = Shadow(Cluster(1, 4), list(works))
+    story = twin.play()
+    played = Played("a=4", works, BACKFILL)
+    played.engine._turns.forgets = False  # as the twin
+
+    played.loop.run()
+
+    assert played.ends == pytest.approx(story.ends)
+
+
+def test_an_endless_stream_does_not_delay_a_giant() -> None:
+    """The giant starts at the same instant, however long the stream of small ones lasts."""
+    found = []
+    for length in (100, 300):
+        stream = [Work(f"s{i:03}", 7.0 * i, 1, 1, 100.0 + 37 * (i % 5)) for i in range(length)]
+        played = Played("a=8 b=8", [*stream, Work("giant", 200.0, 2, 8, 50.0)], BACKFILL)
+        played.loop.run()
+        found.append(played.starts["giant"])
+
+    assert found[0] == found[1]
+
+
+@given(rows, st.integers(1, 10))
+def test_a_restart_changes_nothing(given_rows: list[tuple[int, int, int]], at: int) -> None:
+    """An engine that takes over with the memory of the first one goes on as that would have."""
+    works = works_of(given_rows)
+    whole = Played("a=4", works, BACKFILL)
+    whole.loop.run()
+    first = Played("a=4", works, BACKFILL)
+    for _ in range(at):
+        first.loop.step()
+    now = first.loop.now
+    scenario = first.engine.snapshot(now)
+
+    second = Played("a=4", [work for work in works if work.submit > now], BACKFILL)
+    second.run_of = whole.run_of
+    second.engine = Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
+    second.loop = Loop(
+        second.engine,
+        run_time=lambda workload: whole.run_of[workload.name],
+        listeners=[second.listen],
+    )
+    for event in scenario.events():
+        second.loop.at(now, event)
+    for work in works:
+        if work.submit > now:
+            second.loop.at(work.submit, Submitted(as_workload(work)))
+    second.loop.run()
+
+    assert first.ends | second.ends == pytest.approx(whole.ends)
+
+
+def test_who_runs_before_its_turn_leaves_for_one_whose_turn_has_come() -> None:
+    topology, nodes = picture("a=2")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    world.run(task("first", 1), now=0)
+    world.run(task("second", 2, submitted_at=1), now=1)  # has no room: its turn is when first ends
+    world.run(task("third", 1, submitted_at=2), now=2)  # starts before its turn
+
+    plan = world.end("first").cycle(10)
+
+    assert [(one.workload, one.cause, one.beneficiary) for one in evicts(plan)] == [
+        ("third", "overtaker", "second")
+    ]
+    plan = world.confirm(plan).cycle(11)
+    assert [bind.workload for bind in plan.decisions if isinstance(bind, Bind)] == ["second"]
+    world.confirm(plan).settles()
+
+
+def test_what_cannot_be_asked_to_leave_does_not_overtake() -> None:
+    topology, nodes = picture("a=2")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    world.run(task("first", 1), now=0)
+    world.run(task("second", 2, submitted_at=1), now=1)
+    fixed = replace(task("third", 1, submitted_at=2), preemptible=False)
+
+    assert world.submit(fixed).cycle(2).decisions == ()
