@@ -10,10 +10,11 @@
         evicted="a2:quota",
     )
 
-A workload: `name queue SIZE`, where SIZE is the devices of a task (`0.5`: half of one), `2x3`: three
-tasks of two devices, `1x2..4`: two tasks at least and four at most. Then words: `@n0,n1` where its
-tasks run (one node: all of them there), `p=50` priority, `fixed`, `cpu=4000`, `mem=GiB`,
-`gpumem=MiB`, `level=rack`, `prefers=rack`, `s=10` submitted, `t=5` started, `delay=60`, `grace=0`.
+A workload: `name queue SIZE`, where SIZE is the devices of a task (`0.5`: half of one), `2x3`:
+three tasks of two devices, `1x2..4`: two tasks at least and four at most. Then words: `@n0,n1`
+where its tasks run (one node: all of them there; `@n0,`: one alone), `p=50` priority, `fixed`,
+`cpu=4000`, `mem=GiB`, `gpumem=MiB`, `level=rack`, `prefers=rack`, `s=10` submitted, `t=5` started,
+`delay=60`, `grace=0`.
 
 What must come: `ends` names all that run in the end (`a1@n0,n1` where, `a1:2` how many tasks) and
 after `waits` those that do not run at all; `evicted` and `moved` those of the first cycle.
@@ -23,9 +24,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mooring.engine import Engine
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Adopted
 from mooring.model.memory import Memory
@@ -38,6 +38,9 @@ from mooring.model.topology import Level, Topology
 from mooring.model.workload import Placement, PodGroup, Shape, TopologyRequest, Workload
 from mooring.sim.settle import decide_once, settle
 from tests.build import node as build_node
+
+if TYPE_CHECKING:
+    from mooring.engine import Engine
 
 KAI = Policy(profile="kai")
 
@@ -116,7 +119,9 @@ def read_workload(text: str) -> tuple[Workload, list[str], float]:
     facts: dict[str, Any] = {}
     shape: dict[str, Any] = {"gpus": 1, "milli": WHOLE}
     places: list[str] = []
-    started, topology, extra = 0.0, {}, {}
+    started = 0.0
+    topology: dict[str, Any] = {}
+    extra: dict[str, int] = {}
     if "." in each:
         shape["milli"] = round(float(each) * WHOLE)
     else:
@@ -188,6 +193,7 @@ def adopt(workload: Workload, places: list[str], started: float, floor: Floor) -
     leaves = list(workload.leaves())
     if len(places) == 1 and len(leaves) == 1:
         places = places * max(leaves[0].min, 1)
+    places = [place for place in places if place]
     placements, at = [], 0
     for leaf in leaves:
         left = len(places) - at

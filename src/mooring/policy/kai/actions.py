@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mooring.model.demand import DeviceKind
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.protect import safe_from_preemption, safe_from_reclaim
@@ -79,14 +77,10 @@ class Consolidation:
         demands = [
             (self.crew.members(leaf).demand, len(tasks)) for leaf, tasks in self.crew.wanted()
         ]
-        books = self.round.books
-        free = int(np.maximum(books.share, 0).sum())
-        for _, members, task in self.round.leaving:
-            if members.demand.kind in (DeviceKind.WHOLE, DeviceKind.SHARED):
-                free += members.demand.weight - 1
-            elif members.rows[task] >= 0:
-                free += 1000 * members.demand.shape.gpus
         kinds = (DeviceKind.WHOLE, DeviceKind.SHARED)
+        free = int(self.round.books.share.sum())  # what is held of leaving ones is less than zero
+        for _, members, _ in self.round.leaving:
+            free += members.demand.weight - 1
         asked = sum((demand.weight - 1) * n for demand, n in demands if demand.kind in kinds)
         return asked <= free
 

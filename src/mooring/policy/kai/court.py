@@ -171,6 +171,8 @@ class _Cycle:
         """Those who cannot start whatever there is, and why."""
         self._cut: dict[str, int] = {}
         """Those for whom a search was cut short, and after how many steps."""
+        self._fresh: dict[TaskKey, None] = {}
+        """Tasks that were started in this cycle."""
         self.crews: list[Crew] = []
         for name in names:
             entry = desk.entries[name]
@@ -258,6 +260,7 @@ class _Cycle:
         for tasks, some in by_group(crew, seats):
             self.desk.start(crew.entry, tasks, some)
         crew.join((seat.group, seat.task) for seat in seats)
+        self._fresh.update(dict.fromkeys((crew.name, seat.group, seat.task) for seat in seats))
 
     def _keep(self, crew: Crew, seats: list[Seat], leaving: list[TaskKey]) -> None:
         """Keep seats until those in them, and others that are named, have left."""
@@ -318,18 +321,35 @@ class _Cycle:
         leaving: list[TaskKey] = []
         for victim, by_cause in gone.items():
             leaving += self._let_go(victim, by_cause, trial.crew.name)
-        self._keep(trial.crew, trial.seats, leaving)
-        trial.crew.join((seat.group, seat.task) for seat in trial.seats)
+        self._settle(trial.crew, trial.seats, leaving)
         for mover, seats in trial.moving:
-            self._keep(mover, seats, [key for key in leaving if key[0] == mover.name])
+            mover.wait_again((seat.group, seat.task) for seat in seats)
+            self._settle(mover, seats, [key for key in leaving if key[0] == mover.name])
+
+    def _settle(self, crew: Crew, seats: list[Seat], leaving: list[TaskKey]) -> None:
+        """Start tasks if nobody has to leave for them first, or keep their places."""
+        if not leaving and self._take_now(crew, seats):
+            self._bind(crew, seats)
+        else:
+            self._keep(crew, seats, leaving)
+            crew.join((seat.group, seat.task) for seat in seats)
 
     def _let_go(
         self, victim: Crew, gone: dict[str, list[tuple[str, int]]], beneficiary: str
     ) -> list[TaskKey]:
         """Let tasks of a victim leave, by cause; return them."""
         desk, entry = self.desk, victim.entry
-        every = [task for tasks in gone.values() for task in tasks]
-        victim.drop(every)
+        victim.drop([task for tasks in gone.values() for task in tasks])
+        every = []
+        for cause, some in gone.items():
+            gone[cause] = [task for task in some if (victim.name, *task) not in self._fresh]
+            every += gone[cause]
+            for group, members in entry.members.items():
+                fresh = [t for of, t in some if of == group and (of, t) not in gone[cause]]
+                if fresh:
+                    desk.take_back(entry, members, fresh)
+        if not every:
+            return []
         past = entry.past
         if victim.is_active:
             entry.past = replace(past, evicted_at=desk.now)

@@ -139,7 +139,7 @@ class Knot:
 class Crew:
     """A workload in one cycle. What changes here is on trial; `save` and `restore` undo it."""
 
-    __slots__ = ("_homes", "entry", "key", "name", "only", "priority", "queue", "root")
+    __slots__ = ("_homes", "_runs", "entry", "key", "name", "only", "priority", "queue", "root")
 
     def __init__(self, entry: Entry, priority: int, levels: Mapping[str, int]) -> None:
         self.entry = entry
@@ -153,9 +153,13 @@ class Crew:
         self.key = self.rank()
 
     def _find_homes(self) -> None:
-        self._homes: dict[str, list[Knot]] = {}
+        """Note the leaf of every group, or of every task where a group has several."""
+        self._homes: dict[str, Knot] = {}
+        self._runs: dict[tuple[str, int], Knot] = {}
         for leaf in self.root.leaves():
-            self._homes.setdefault(leaf.group, []).append(leaf)
+            self._homes[leaf.group] = leaf
+            for task in (*leaf.active, *leaf.waiting) if leaf.name != leaf.group else ():
+                self._runs[leaf.group, task] = leaf
 
     def rank(self) -> tuple[int, int, float, int]:
         """Return the place in its queue: the least is next, the greatest is the first to leave."""
@@ -194,10 +198,7 @@ class Crew:
 
     def home(self, group: str, task: int) -> Knot:
         """Return the leaf of a task."""
-        homes = self._homes[group]
-        if len(homes) == 1:
-            return homes[0]
-        return next(leaf for leaf in homes if task in leaf.active or task in leaf.waiting)
+        return self._runs.get((group, task)) or self._homes[group]
 
     def wanted(self) -> Chosen:
         """Return the tasks that come next; none: nothing waits, or a minimum cannot be had."""
@@ -249,6 +250,14 @@ class Crew:
         """Let tasks lose their place, without waiting for another."""
         for group, task in tasks:
             self.home(group, task).active.remove(task)
+        self.key = self.rank()
+
+    def wait_again(self, tasks: Iterable[tuple[str, int]]) -> None:
+        """Let tasks that were dropped wait for a place."""
+        for group, task in tasks:
+            leaf = self.home(group, task)
+            leaf.waiting.append(task)
+            leaf.waiting.sort()
         self.key = self.rank()
 
     def save(self) -> list[tuple[Knot, list[int], list[int]]]:

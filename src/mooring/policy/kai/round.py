@@ -10,6 +10,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
+from mooring.model.cluster import WHOLE
+from mooring.model.mig import GEOMETRIES
 from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
 from mooring.policy.kai.crew import Crew
@@ -51,6 +53,7 @@ class Round:
                 if members.is_releasing:
                     self.note_leaving(entry, members)
         self.totals = desk.totals(ready=True)
+        self.totals[0] += WHOLE * _mig_slices(desk)
         self.fair = self._fair_shares()
         self.allocatable = [
             [
@@ -192,6 +195,19 @@ class Round:
         """Return whether a queue has no more than what reclaim leaves it, in all that is shared."""
         most = self.allocatable[queue]
         return all(used[pair] <= most[pair] for pair in range(SHARED))
+
+
+def _mig_slices(desk: Desk) -> int:
+    """Return the compute slices of all devices that are cut into instances."""
+    books = desk.books
+    slices = [
+        sum(GEOMETRIES[device[-1]].compute for device in layout if device[-1] in GEOMETRIES)
+        for layout in books.layouts
+    ]
+    if not any(slices):
+        return 0
+    ready = (row for row, node in enumerate(books.nodes) if books.present[row] and node.ready)
+    return sum(slices[books.layout_of[row]] for row in ready)
 
 
 def _missing(desk: Desk) -> list[bool]:

@@ -161,28 +161,41 @@ class Seating:
             self._names = (self._books.epoch, order)
         return order
 
+    # wide: a task on a row, what it had there, and how it is placed
     def devices(
-        self, demand: Demand, row: int, outlook: Outlook | None = None, *, spreads: bool = False
+        self,
+        demand: Demand,
+        row: int,
+        outlook: Outlook | None = None,
+        *,
+        had: int = 0,
+        spreads: bool = False,
     ) -> int:
-        """Return the devices of a task on a row where it fits; those that are free now first."""
+        """Return the devices of a task on a row where it fits.
+
+        Whole ones: those that it had, or that are free now. Shared ones: the fullest.
+        """
         books, rule = self._books, self._desk.policy.devices
         if demand.kind is DeviceKind.NONE:
             return 0
+        if demand.kind is DeviceKind.MIG:
+            taken = any(books.mig_of[bit >> 3][row] >> (bit & 7) & 1 for bit in bits(had))
+            return had if had and not taken else next(device_choices(books, demand, row, rule))
         if demand.kind is DeviceKind.WHOLE:
             free = books.whole_of[row]
+            if had and had & free == had:
+                return had
             now = free & outlook.free(row) if outlook is not None else free
             layout = books.layouts[books.layout_of[row]]
             enough = now.bit_count() >= demand.shape.gpus
             return RULES[rule](layout, now if enough else free, demand.shape.gpus)
-        if demand.kind is DeviceKind.MIG:
-            return next(device_choices(books, demand, row, rule))
         sign = -1 if spreads else 1
         fitting = sorted(
-            (sign * books.share_of[d][row], d)
+            (sign * books.share_of[d][row], not had >> d & 1, d)
             for d in range(len(books.share_of))
             if books.usable[d, row] and books.share_of[d][row] >= books.milli(demand, row, d)
         )
-        return sum(1 << d for _, d in fitting[: demand.shape.gpus])
+        return sum(1 << d for _, _, d in fitting[: demand.shape.gpus])
 
 
 @dataclass(slots=True, eq=False)
@@ -289,18 +302,10 @@ class _Seats:
     def _take(self, leaf: Knot, task: int, row: int, *, spreads: bool) -> None:
         members = self.crew.members(leaf)
         demand = members.demand
-        mask = members.devices[task] if members.rows[task] == row else -1
-        if mask < 0 or not self._is_free(demand, row, mask):
-            mask = self.seating.devices(demand, row, self.outlook, spreads=spreads)
+        had = members.devices[task] if members.rows[task] == row else 0
+        mask = self.seating.devices(demand, row, self.outlook, had=had, spreads=spreads)
         self.books.take(demand, (row,), (mask,), self.crew.entry.account)
         self.seats.append(Seat(leaf.group, task, row, mask))
-
-    def _is_free(self, demand: Demand, row: int, mask: int) -> bool:
-        """Return whether devices that a task had are free for it again."""
-        books = self.books
-        if demand.kind is DeviceKind.MIG:
-            return not any(books.mig_of[bit >> 3][row] >> (bit & 7) & 1 for bit in bits(mask))
-        return all(books.share_of[d][row] >= (books.milli(demand, row, d)) for d in bits(mask))
 
 
 def by_group(crew: Crew, seats: Sequence[Seat]) -> list[tuple[list[int], Seats]]:
