@@ -181,3 +181,43 @@ def test_what_cannot_be_asked_to_leave_does_not_overtake() -> None:
     fixed = replace(task("third", 1, submitted_at=2), preemptible=False)
 
     assert world.submit(fixed).cycle(2).decisions == ()
+
+
+def checkpointing(name: str, gpus: int, at: float, saved_at: float = 0.0) -> Workload:
+    return replace(task(name, gpus, submitted_at=at), checkpoint_at=saved_at)
+
+
+def waiting_for_its_turn() -> World:
+    """Return a world where one runs before its turn and others wait."""
+    topology, nodes = picture("a=2")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    world.run(task("first", 1), now=0)
+    world.run(task("second", 2, submitted_at=1), now=1)
+    return world.run(checkpointing("third", 1, 2.0), now=2)
+
+
+def test_who_had_much_lets_one_by_who_had_nothing() -> None:
+    """Neither's turn has come; after four hours a workload that checkpoints may be asked."""
+    world = waiting_for_its_turn()
+    plan = world.submit(checkpointing("fourth", 1, 3.0)).cycle(3)
+    assert plan.decisions == ()
+    assert plan.wake_at == 2 + 4 * 3600
+
+    world.edit(checkpointing("third", 1, 2.0, saved_at=14_000))
+    plan = world.cycle(2 + 4 * 3600)
+
+    assert [(one.workload, one.cause, one.beneficiary) for one in evicts(plan)] == [
+        ("third", "quantum", "fourth")
+    ]
+
+
+def test_who_does_not_checkpoint_stays_until_a_turn_comes() -> None:
+    topology, nodes = picture("a=2")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    world.run(task("first", 1), now=0)
+    world.run(task("second", 2, submitted_at=1), now=1)
+    world.run(task("third", 1, submitted_at=2), now=2)
+
+    plan = world.submit(checkpointing("fourth", 1, 3.0)).cycle(10 * 3600)
+
+    assert plan.decisions == ()

@@ -14,6 +14,7 @@ from mooring.model.books import BY_NODE
 from mooring.model.plan import (
     Blocked,
     CutShort,
+    Delays,
     Excluded,
     Exhausted,
     Impossible,
@@ -27,6 +28,7 @@ from mooring.model.plan import (
 )
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import growth
+from mooring.policy.booking import Bookings
 from mooring.policy.claims import Claims, likely
 from mooring.policy.displace import find_exchange
 from mooring.policy.evict import carry_out
@@ -63,6 +65,7 @@ class DefaultCourt:
         self._lines: dict[int, Lines] = {}
         self._queue_of: dict[str, int] = {}
         """The queue in whose lines a workload stands."""
+        self.bookings = Bookings(desk, self._lines, self._queue_of, self._stands)
         self.claims = Claims(desk)
         self._tree = desk.tree
         self._seen = 0
@@ -134,6 +137,7 @@ class DefaultCourt:
             entry.is_fixed,
             (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
             gate(self.desk, entry),
+            self.bookings.lasts(entry),
         )
         if self.backfills(entry):  # who is expected to be done first may overtake
             key += (workload.estimate_s, workload.run_limit_s, entry.past.saved_s)
@@ -243,6 +247,7 @@ class DefaultCourt:
                 lines.wake(asleep)
         self._seen = books.log_end
         self._wake_rivals()
+        self.bookings.wake()
 
     def _wake_rivals(self) -> None:
         """Wake those who may find somebody to displace whom they could not displace before."""
@@ -250,14 +255,15 @@ class DefaultCourt:
         if version == self._rivals_seen and now < self._until:
             return
         self._rivals_seen = version
-        for lines in self._lines.values() if self._has_rivals else ():
+        could = self._has_rivals or self.desk.overtakers
+        for lines in self._lines.values() if could else ():
             lines.wake(
                 [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
             )
 
     def _is_helped(self, line: Line, helped: Helped) -> bool:
         """Return whether a change could let a line go on."""
-        if any(isinstance(reason, OverQuota | Blocked | Promised) for reason in line.reasons):
+        if any(isinstance(r, OverQuota | Blocked | Promised | Delays) for r in line.reasons):
             return True
         return helped(line.ask)
 
@@ -269,6 +275,9 @@ class DefaultCourt:
         while started != len(desk.decisions):
             started = len(desk.decisions)
             self._serve_ready()
+            if self._goes_on():
+                started = -1
+                continue
             asleep = [(ls, line) for ls in self._lines.values() for line in ls.sleeping.values()]
             drawn = [(lines, line) for lines, line in asleep if line.ask.is_drawn]
             if not drawn:
@@ -276,10 +285,20 @@ class DefaultCourt:
             if started != len(desk.decisions):
                 for lines, line in drawn:
                     lines.wake([line])
+        self.bookings.show()
         self._seen = desk.books.log_end
         until = [line.until for lines in self._lines.values() for line in lines.sleeping.values()]
         self._until = min(until, default=LATER)
-        return None if self._until == LATER else self._until
+        wake_at = min(self._until, self.bookings.wake_at)
+        return None if wake_at == LATER else wake_at
+
+    def _goes_on(self) -> bool:
+        """Return whether reservations have moved, so that somebody should be tried again."""
+        while self.bookings.turn():
+            self.bookings.wake()
+            if any(lines.any_ready for lines in self._lines.values()):
+                return True
+        return False
 
     @property
     def yardstick(self) -> Yardstick:
@@ -317,14 +336,16 @@ class DefaultCourt:
     def _standing(self, queue: int) -> tuple[object, ...] | None:
         """Return where the next workload of a queue would stand; None: nobody waits there."""
         found = self._lines[queue].peek()
-        if found is None:
-            return None
-        line, item = found
-        rank = self._lines[queue].rank_of(item)
+        return None if found is None else self._stands(queue, found[1])
+
+    def _stands(self, queue: int, item: Item) -> tuple[object, ...]:
+        """Return where one in the lines of a queue would stand."""
+        lines = self._lines[queue]
+        rank = lines.rank_of(item)
         if not self.desk.tree.pairs:
             return (rank,)
         entry = self.desk.entries[item[0]]
-        size = tuple(self._likely(line, entry).items())
+        size = tuple(self._likely(lines.line_of(item), entry).items())
         used, path = self.desk.books.usage_of, reversed(self.desk.tree.path[entry.queue])
         classes = [self.yardstick.standing(above, used[above], size) for above in path]
         return (*classes, rank)
@@ -346,6 +367,8 @@ class DefaultCourt:
     def _try_start(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Let a workload start, or others leave for it; say why if neither can be."""
         desk, lines = self.desk, self._lines_of(entry)
+        name = entry.workload.name
+        self.bookings.settle(self._queue_of[name], lines.rank_of((name, "")))
         fills = self._fills(entry)
         reasons += gate(desk, entry)
         if fills and entry.is_fixed and not reasons:
@@ -455,6 +478,8 @@ class DefaultCourt:
         line.tried_at, line.until = desk.version, LATER
         if not self.evicts or not (self._has_rivals or self.desk.overtakers):
             return False
+        if any(isinstance(reason, Delays) for reason in reasons):
+            return False  # there is room, and it is kept for another
         began = max(
             entry.workload.submitted_at, entry.past.evicted_at or entry.workload.submitted_at
         )
@@ -470,10 +495,17 @@ class DefaultCourt:
             reasons.append(CutShort(desk.policy.eviction.steps))
         if exchange.found is None:
             return False
+        item = (entry.workload.name, "")
+        late = self.bookings.would_delay(item, *exchange.found)
+        if late is not None:
+            self.bookings.keep_back(item, late, reasons)
+            return False
         self._go(entry, lines)
         self._moved_on[entry.workload.name] = None
         if exchange.is_bold:
             entry.past = replace(entry.past, is_bold=True)
+        if any(victim.cause == "quantum" for victim in exchange.found[1]):
+            desk.overtakers[entry.workload.name] = None  # its turn has not come either
         carry_out(desk, entry, *exchange.found)
         self._wake_blocked(lines)
         return True
@@ -502,12 +534,15 @@ class DefaultCourt:
         if seats is not None and not desk.promises.admits(entry, seats, before, reasons):
             desk.books.rollback(mark)
             return None
-        return seats
+        if seats is None or not self.bookings.is_on:
+            return seats
+        return self.bookings.let((entry.workload.name, ""), offer, mark, seats, reasons)
 
     def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
         self._go(entry, lines)
         self.desk.promises.mark(entry, seats)
         self.desk.start_all(entry, seats)
+        self.bookings.started(entry)
         self._forget_passes(entry)
         self._wake_blocked(lines)
         if entry.is_elastic:
@@ -585,12 +620,19 @@ class DefaultCourt:
         if offer is not None:
             beside.barred = offer.barred
             wanted = {leaf.name: growth(entry.members[leaf.name], leaf)}
+            self.bookings.settle(self._queue_of[entry.workload.name], lines.rank_of(item))
+            mark = desk.books.checkpoint()
             found = desk.promises.place_beside(entry, beside, wanted, reasons)
-            if found is not None:
+            late = self.bookings.delays(item, [each for _, each in found]) if found else None
+            if late is not None:
+                desk.books.rollback(mark)
+                self.bookings.keep_back(item, late, reasons)
+            elif found is not None:
                 self._leave(lines, item)
                 lines.close(item)
                 for tasks, seats in found:
                     desk.start(entry, tasks, seats)
+                self.bookings.started(entry)
                 self._wait_to_grow(entry, lines)
                 return
             if not reasons:
@@ -629,7 +671,8 @@ class DefaultCourt:
         if lines is None or entry is None:
             return ()
         items = [(name, group) for group in ("", *entry.members) if (name, group) in lines]
-        return tuple(reason for item in items for reason in self._reasons_of(lines, item))
+        found = [reason for item in items for reason in self._reasons_of(lines, item)]
+        return (*found, *self.bookings.reasons(name))
 
     def _reasons_of(self, lines: Lines, item: Item) -> tuple[Reason, ...]:
         line = lines.head_of(item)
@@ -651,7 +694,7 @@ class DefaultCourt:
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""
         told = {name: None for lines in self._lines.values() for name, _ in lines.tell()}
-        told.update(dict.fromkeys(self._moved_on))
+        told.update(dict.fromkeys([*self._moved_on, *self.bookings.tell()]))
         self._moved_on.clear()
         return list(told)
 
@@ -660,6 +703,7 @@ class DefaultCourt:
         new = DefaultCourt(desk)
         new._lines = {queue: lines.copy() for queue, lines in self._lines.items()}
         new._queue_of, new._stuck = dict(self._queue_of), dict(self._stuck)
+        new.bookings = self.bookings.copy(desk, new._lines, new._queue_of, new._stands)
         new.claims = self.claims.copy(desk)
         new._seen, new._epoch, new._until = self._seen, self._epoch, self._until
         new._classes, new._has_rivals = dict(self._classes), self._has_rivals

@@ -129,7 +129,10 @@ def carry_out(
         is_whole = victim.is_whole
         if is_whole:
             desk.note_leaving(other)
-            other.past = replace(other.past, evictions=other.past.evictions + 1)
+            quantum = other.past.quantum_evictions + (victim.cause == "quantum")
+            other.past = replace(
+                other.past, evictions=other.past.evictions + 1, quantum_evictions=quantum
+            )
         for group, members in other.members.items():
             tasks = [task for of, task in victim.tasks if of == group]
             desk.evict(other, members, tasks, victim.cause, name)

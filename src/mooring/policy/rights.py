@@ -1,6 +1,7 @@
 """Who may be asked to leave for whom, in profile `default`.
 
     overtaker    it started before its turn, and the turn of the newcomer has come
+    quantum      the same, and neither's turn has come, but it has had much already
     headroom     it is on room that was promised to the newcomer's queue
     preempt      same queue, lower priority; or a unit above a minimum, for a minimum
     quota        its queue uses more than its quota, and the newcomer's stays within its own
@@ -104,8 +105,10 @@ class Rights:
         for item, key in self.line.behind(self.line.place(p)):
             if not item.preemptible or item.workload == p.workload:
                 continue
-            if self.is_due and item.overtaker and self._ran(item, "overtaker"):
+            if self.is_due and self._is_in_the_way(item, key) and self._ran(item, "overtaker"):
                 self._own.append((item, "overtaker"))
+            elif not self.is_due and self._had_its_turn(item) and self._ran(item, "quantum"):
+                self._own.append((item, "quantum"))
             elif self._is_lent_to(item) and self._ran(item, "headroom"):
                 self._own.append((item, "headroom"))
             elif item.queue == p.queue:
@@ -113,6 +116,30 @@ class Rights:
                     self._own.append((item, "preempt"))
             else:
                 self._others.append((item, key))
+
+    def _is_in_the_way(self, item: Item, key: Key) -> bool:
+        """Return whether an overtaker may be asked: not for another queue what quota covers."""
+        if not item.overtaker or item.queue == self.newcomer.queue:
+            return item.overtaker
+        _, theirs = self.desk.tree.common(self.newcomer.queue, item.queue)
+        return min(key[1][len(self.desk.tree.path[theirs]) - 1 :]) > COVERED
+
+    def _had_its_turn(self, item: Item) -> bool:
+        """Return whether an overtaker of its queue has had so much that it may let others by."""
+        rule, victim = self.desk.policy.backfill, self.desk.entries[item.workload]
+        if not item.overtaker or item.queue != self.newcomer.queue:
+            return False
+        if victim.workload.checkpoint_at is None or item.since is None:
+            return False
+        if victim.past.quantum_evictions >= rule.quantum_evictions:
+            return False
+        newcomer = self.desk.entries[self.newcomer.workload]
+        least = max(rule.quantum_s, 2 * newcomer.past.saved_s)
+        reached_at = item.since + least - victim.past.saved_s
+        if reached_at > self.desk.now:
+            self.until = min(self.until, reached_at)
+            return False
+        return True
 
     def _is_lent_to(self, item: Item) -> bool:
         """Return whether one is on room promised to the newcomer's queue, and can leave in time."""
