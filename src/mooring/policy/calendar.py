@@ -19,6 +19,28 @@ from mooring.model.memory import Memory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mooring.model.entry import Entry
+    from mooring.policy.desk import Desk
+
+
+NEVER = inf
+
+
+def limit_of(desk: Desk, entry: Entry) -> float | None:
+    """Return how long a workload may run in all: its own limit, or that of a queue above."""
+    tree = desk.tree
+    limits = [tree.queues[queue].run_limit_s for queue in tree.path[entry.queue]]
+    of_queue = next((limit for limit in limits if limit is not None), None)
+    own = entry.workload.run_limit_s
+    return min((limit for limit in (own, of_queue) if limit is not None), default=None)
+
+
+def longest(desk: Desk, entry: Entry) -> float:
+    """Return how long a workload runs at most: by its limit, or else by its estimate."""
+    limit = limit_of(desk, entry)
+    limit = entry.workload.estimate_s if limit is None else limit
+    return inf if limit is None else limit
+
 
 class Ends:
     """Running work in the order in which it ends. Work without a limit or estimate is not here."""
@@ -46,6 +68,10 @@ class Ends:
         if end_at is not None:
             del self._sorted[bisect_left(self._sorted, (end_at, workload))]
 
+    def of(self, workload: str) -> float:
+        """Return when a workload ends; infinite: never, or it is not known."""
+        return self._of.get(workload, inf)
+
     def after(self, now: float) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yield instants and who ends then, in order; who is overdue is expected to end now."""
         due = ((max(end_at, now), workload) for end_at, workload in self._sorted)
@@ -67,6 +93,9 @@ class LatestStarts:
 
     def __len__(self) -> int:
         return len(self._of)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
 
     def promise(self, workload: str, start_at: float) -> float:
         """Promise a start, unless an earlier one was promised; return what holds."""

@@ -20,6 +20,7 @@ from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
+from mooring.policy.calendar import LatestStarts
 from mooring.policy.fit import Fits
 from mooring.policy.headroom import Promises
 from mooring.policy.history import SampledUsage, UsageHistory
@@ -78,6 +79,7 @@ class Desk:
         """When tasks failed on nodes, lately."""
         self.shunned: tuple[str, ...] = ()
         """Nodes that are given a rest because tasks keep failing there."""
+        self.latest = LatestStarts()
         self.due: dict[str, None] = {}
         """Those who wait although their turn has come."""
         self.reserved: dict[str, tuple[str, ...]] = {}
@@ -117,6 +119,7 @@ class Desk:
             for name, hold in self.holds.items()
         }
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
+        new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
@@ -347,7 +350,7 @@ class Desk:
         members.flavor = seats.part.code
         note(members, tasks, seats.rows, seats.devices, TaskState.ASSUMED)
         self.decisions.append(
-            Bind(entry.workload.name, self._placement(tasks, seats), self._flavor_name(members))
+            Bind(entry.workload.name, self.placement(tasks, seats), self._flavor_name(members))
         )
 
     def take_back(self, entry: Entry, members: Members, tasks: Sequence[int]) -> None:
@@ -374,7 +377,8 @@ class Desk:
         self.books.commit()
         self.note_move(entry)
 
-    def _placement(self, tasks: Sequence[int], seats: Seats) -> Placement:
+    def placement(self, tasks: Sequence[int], seats: Seats) -> Placement:
+        """Return seats of tasks as a value."""
         names = self.books.tree.names[-1]
         nodes = tuple([names[row] for row in seats.rows])
         return Placement(seats.part.name, tuple(tasks), nodes, tuple(seats.devices))
@@ -468,7 +472,7 @@ class Desk:
         leaves = dict.fromkeys(leaving)
         self.holds[name] = Hold(seats, until, leaves, self._held_size(name), self.now)
         self.note_move(entry)
-        placements = tuple(self._placement(tasks, each) for tasks, each in seats)
+        placements = tuple(self.placement(tasks, each) for tasks, each in seats)
         self.decisions.append(Reserve(name, placements, until))
 
     def _held_size(self, name: str) -> Request:
@@ -535,7 +539,7 @@ class Desk:
         return tuple(
             Held(
                 name,
-                tuple(self._placement(tasks, seats) for tasks, seats in hold.seats),
+                tuple(self.placement(tasks, seats) for tasks, seats in hold.seats),
                 hold.until,
                 tuple(hold.leaving),
             )
