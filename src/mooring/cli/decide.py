@@ -78,7 +78,12 @@ def _running(engine: Engine, name: str) -> dict[str, object]:
                 "domains": domains,
             }
         )
-    return {"workload": name, "queue": entry.workload.queue, "groups": groups}
+    return {
+        "workload": name,
+        "queue": entry.workload.queue,
+        "standing": engine.risk(name),
+        "groups": groups,
+    }
 
 
 def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -> None:

@@ -12,7 +12,7 @@ import mooring
 from mooring.cli.decide import decide
 from mooring.cli.demo import Show, demo
 from mooring.cli.experiment import Choice, openb
-from mooring.cli.policy import check_policy, show_policy
+from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
 from mooring.config import (
@@ -23,8 +23,10 @@ from mooring.config import (
     scenario_schema,
 )
 from mooring.engine import EventError
+from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
+from mooring.sim.settle import standings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -257,12 +259,21 @@ def _decide(arguments: argparse.Namespace) -> int:
 
 def _policy_check(arguments: argparse.Namespace) -> int:
     source = arguments.file if arguments.file != "-" else _STANDARD_INPUT
-    return check_policy(_scenario(arguments.file), source)
+    scenario = _scenario(arguments.file)
+    try:
+        check_headroom(scenario.policy, scenario.queues, scenario.nodes)
+    except EventError as error:
+        return _bad_input([f"{source}: {error}"])
+    return check_policy(scenario, source)
 
 
 def _policy_show(arguments: argparse.Namespace) -> int:
     scenario = _scenario(arguments.file)
-    return show_policy(scenario, {}, as_json=arguments.output == "json")
+    try:
+        standings = {key: Standing(*pair) for key, pair in standings_of(scenario).items()}
+    except EventError as error:
+        return _bad_input([f"{arguments.file}: {error}"])
+    return show_policy(scenario, standings, as_json=arguments.output == "json")
 
 
 def _replay(arguments: argparse.Namespace) -> int:

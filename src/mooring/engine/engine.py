@@ -116,6 +116,7 @@ class Engine:
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
         self.desk.history.load(memory)
         self.desk.sampled.load(memory)
+        self.desk.latest.load(memory)
         self.desk.promises.load(memory)
 
     # -- facts ------------------------------------------------------------------------------
@@ -704,15 +705,28 @@ class Engine:
         code = members.flavor if members.flavor != BY_NODE else self.books.charged_kind_of[row]
         return self.books.flavor_name(code)
 
+    def standings(self) -> dict[tuple[str, str, str], tuple[int, int | None]]:
+        """Return, by queue, flavor and resource, what is used and what the fair share is."""
+        self._settle_nodes()
+        tree, used, shares = self.desk.tree, self.books.usage_of, self._court.shares()
+        return {
+            (name, *pair): (used[queue][column], shares[queue][column] if shares else None)
+            for queue, name in enumerate(tree.names)
+            for column, pair in enumerate(tree.pairs)
+        }
+
+    def risk(self, name: str) -> str:
+        """Return whether running work is `covered` by quota, `in share` or `beyond`."""
+        return self._court.risk(name)
+
     def shadow_starts(self) -> dict[str, float]:
         """Return when the turns of workloads came; empty while nobody waits to backfill."""
         shadow = self._turns.shadow
         return {} if shadow is None else dict(shadow.starts)
 
-    def headroom(self, now: float) -> tuple[Promise, ...]:
+    def headroom(self) -> tuple[Promise, ...]:
         """Return how the promises of the policy stand, and whether each could be kept now."""
         self._settle_nodes()
-        self.desk.now = now
         return self.desk.promises.report()
 
     def check_headroom(self) -> None:
@@ -731,6 +745,7 @@ class Engine:
         pasts = {name: entry.past for name, entry in self._entries.items()}
         return replace(
             self._turns.dump(self.desk.sampled.dump(self.desk.history.dump(mix.dump()))),
+            latest_starts=self.desk.latest.dump().latest_starts,
             pasts=tuple((n, past) for n, past in (self._pasts | pasts).items() if past != NO_PAST),
             holds=(*self._held, *self.desk.held()),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),

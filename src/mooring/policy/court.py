@@ -41,5 +41,11 @@ class Court(Protocol):
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""
 
+    def shares(self) -> list[list[int]] | None:
+        """Return the fair share of every queue in every pair; None: there is no such thing."""
+
+    def risk(self, name: str) -> str:
+        """Return what running work has to fear: `covered`, `in share`, `beyond`; else nothing."""
+
     def copy(self, desk: Desk) -> Court:
         """Return the court of a fork."""

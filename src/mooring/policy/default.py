@@ -409,14 +409,14 @@ class DefaultCourt:
 
     def backfills(self, entry: Entry) -> bool:
         """Return whether the queue of a workload lets others by under the eyes of a shadow."""
-        return self.desk.tree.queues[self._queue_of[entry.workload.name]].order == "backfill"
+        return self.desk.tree.order[self._queue_of[entry.workload.name]] == "backfill"
 
     def anyone_backfills(self) -> bool:
         """Return whether anybody waits to start in a queue that backfills."""
-        queues = self.desk.tree.queues
-        held = any(queues[self.desk.entries[n].queue].order == "backfill" for n in self.desk.holds)
+        order = self.desk.tree.order
+        held = any(order[self.desk.entries[n].queue] == "backfill" for n in self.desk.holds)
         return held or any(
-            queues[queue].order == "backfill" and any(not item[1] for item in lines)
+            order[queue] == "backfill" and any(not item[1] for item in lines)
             for queue, lines in self._lines.items()
         )
 
@@ -452,7 +452,7 @@ class DefaultCourt:
 
     def _next_to_fill(self, queue: int) -> tuple[Line, Item] | None:
         """Return the next of a queue that backfills: who is expected to be done first."""
-        if self.residual is None or self.desk.tree.queues[queue].order != "backfill":
+        if self.residual is None or self.desk.tree.order[queue] != "backfill":
             return None
         residual, entries = self.residual, self.desk.entries
         found = [
@@ -575,7 +575,7 @@ class DefaultCourt:
 
     def _blocked(self, queue: int, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
         """Return the kinds of nodes that others wait for who may not be passed, and whom."""
-        order, lines = self.desk.tree.queues[queue].order, self._lines[queue]
+        order, lines = self.desk.tree.order[queue], self._lines[queue]
         before: list[tuple[Line, Item]] = []
         if order == "strict" or (order == "backfill" and self.residual is None):
             asleep = (other for other in lines.sleeping.values() if other.waiting)
@@ -690,6 +690,17 @@ class DefaultCourt:
         reasons = why(self.desk.placer, line.ask, within)
         self._seen = self.desk.books.log_end  # what was tried on the way has been taken back
         return reasons
+
+    def shares(self) -> list[list[int]] | None:
+        """Return the share of every queue in every pair, by the demand of now."""
+        return self.claims.yardstick().share
+
+    def risk(self, name: str) -> str:
+        """Return whether running work is covered by quota, in the share of its queue or beyond."""
+        if not self.desk.tree.pairs:
+            return ""
+        line = self._roll.line(self.claims.yardstick())
+        return line.risk((name, 0)) if (name, 0) in line else ""
 
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""

@@ -43,6 +43,11 @@ class QueueTree:
                 self.children[parent].append(child)
         self.path = [tuple(self._way_up(queue)) for queue in range(len(self.names))]
         """From each queue up to its root, itself first."""
+        self.order = [
+            next((self.queues[above].order for above in path if self.queues[above].order), "")
+            for path in self.path
+        ]
+        """How each queue is served: as it says, or as the nearest queue above that says."""
         self.roots = [queue for queue, parent in enumerate(self.parent) if parent == NOBODY]
         self._set_columns()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
+from mooring.engine.check import check_headroom
 from mooring.model.plan import Decision
 from mooring.sim.loop import Loop
 
@@ -37,6 +38,16 @@ def decide_once(scenario: Scenario) -> tuple[Plan, Engine]:
     return engine.decide(scenario.now), engine
 
 
+def standings_of(scenario: Scenario) -> dict[tuple[str, str, str], tuple[int, int | None]]:
+    """Return what the queues of a scenario use and what their shares are; empty without nodes."""
+    if not scenario.nodes:
+        return {}
+    engine = _engine(scenario)
+    for event in scenario.events():
+        engine.observe(event)
+    return engine.standings()
+
+
 def settle(scenario: Scenario) -> Settled:
     """Run cycles at the moment of a scenario until one decides nothing.
 
@@ -63,6 +74,7 @@ def settle(scenario: Scenario) -> Settled:
 
 
 def _engine(scenario: Scenario) -> Engine:
+    check_headroom(scenario.policy, scenario.queues, scenario.nodes)
     return Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
 
 

@@ -152,6 +152,14 @@ class KaiCourt:
         told, self._told = list(self._told), {}
         return told
 
+    def shares(self) -> list[list[int]] | None:
+        """Return the fair share of every queue in every pair."""
+        return Round(self.desk).fair
+
+    def risk(self, name: str) -> str:
+        """Return nothing: here everybody above quota has the same to fear."""
+        return ""
+
     def copy(self, desk: Desk) -> KaiCourt:
         """Return the court of a fork."""
         new = KaiCourt(desk)

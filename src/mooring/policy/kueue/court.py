@@ -201,6 +201,14 @@ class KueueCourt:
         told, self._told = self._told, {}
         return [name for name in told if name in self.desk.entries]
 
+    def shares(self) -> list[list[int]] | None:
+        """Return nothing: here only what is borrowed is compared."""
+        return None
+
+    def risk(self, name: str) -> str:
+        """Return nothing: who may be evicted depends on who comes."""
+        return ""
+
     def copy(self, desk: Desk) -> KueueCourt:
         """Return the court of a fork."""
         new = KueueCourt(desk)

@@ -37,8 +37,8 @@ class Lineup:
         self.reasons: dict[str, tuple[Reason, ...]] = {}
         self.scans: dict[str, dict[Spot, int]] = {}
         """How far each has come in the flavors of its queue."""
-        self._scanned: dict[str, None] = {}
-        """Those who have been through all flavors."""
+        self._scanned: set[tuple[str, frozenset[tuple[Spot, int]]]] = set()
+        """How far each had come before: who is there again has been through all flavors."""
         self.started: dict[str, None] = {}
         self.runners = {
             entry.workload.name: self.runner(entry) for entry in desk.running() if _may_leave(entry)
@@ -65,7 +65,7 @@ class Lineup:
 
     def is_strict(self, queue: int) -> bool:
         """Return whether the head of a queue blocks it."""
-        return self.desk.tree.queues[queue].order == STRICT
+        return self.desk.tree.order[queue] == STRICT
 
     # -- heads ------------------------------------------------------------------------------
 
@@ -135,9 +135,10 @@ class Lineup:
     def _goes_on(self, name: str, tried: dict[Spot, int]) -> bool:
         """Note how far one has come in its flavors; return whether there are more to try."""
         self.scans[name] = tried
-        if not tried:
-            self._scanned[name] = None
-        return bool(tried) and name not in self._scanned
+        point = name, frozenset(tried.items())
+        is_new = point not in self._scanned
+        self._scanned.add(point)
+        return bool(tried) and is_new
 
     # -- running work, and what local queues have used --------------------------------------
 
