@@ -63,7 +63,7 @@ def _queue(line: str) -> Queue:
     if words and words[0] in ("<", "<<"):
         is_local = words[0] == "<<"
         parent, words = words[1], words[2:]
-    given = [word.split("=", 1) for word in words]
+    given = [word.partition("=")[::2] for word in words]
     rules = {key: value for key, value in given if key in _RULES}
     quotas = tuple(_quota(key, value) for key, value in given if key not in _RULES)
     evicts = EvictionRules(

@@ -45,18 +45,6 @@ def with_flavors(desk: Desk, ask: Ask, flavors: Flavors) -> Ask:
     return replace(ask, root=over(ask.root), leaves=tuple(over(leaf) for leaf in ask.leaves))
 
 
-def with_counts(ask: Ask, counts: dict[str, int]) -> Ask:
-    """Return an ask for another number of tasks of some leaves."""
-
-    def over(part: Part) -> Part:
-        if part.demand is None:
-            return replace(part, parts=tuple(over(child) for child in part.parts))
-        return part.of(counts.get(part.name, part.count))
-
-    leaves = tuple(leaf for leaf in map(over, ask.leaves) if leaf.count)
-    return replace(ask, root=over(ask.root), leaves=leaves)
-
-
 class Seating:
     """Finds places for one workload."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mooring.model.plan import Reason
 from mooring.policy.ask import Ask
 from mooring.policy.evict import Victim, whole
+from mooring.policy.fewer import largest
 from mooring.policy.kueue.assign import (
     Assignment,
     Bounds,
@@ -18,7 +19,7 @@ from mooring.policy.kueue.assign import (
 )
 from mooring.policy.kueue.mode import Mode
 from mooring.policy.kueue.scene import Need, Runner, Scene, Target
-from mooring.policy.kueue.seating import NOBODY_FAILED, Seating, with_counts, with_flavors
+from mooring.policy.kueue.seating import NOBODY_FAILED, Seating, with_flavors
 from mooring.policy.room import room_for
 from mooring.policy.why import why
 
@@ -159,23 +160,9 @@ class Solver:
 
     def _reduced(self, ask: Ask, bounds: Bounds) -> Answer | None:
         """Return how it could start with as few tasks less as possible."""
-        spare = {
-            leaf.name: leaf.count - partial
-            for leaf in ask.root.leaves()
-            if 0 < (partial := self.entry.members[leaf.name].group.partial) < leaf.count
-        }
-        total, best = sum(spare.values()), None
-        low, high = 0, total + 1 if total else 0
-        while low < high:
-            middle = (low + high) // 2
-            counts = {
-                leaf.name: leaf.count - spare[leaf.name] * middle // total
-                for leaf in ask.root.leaves()
-                if leaf.name in spare
-            }
-            answer = self._solve(with_counts(ask, counts), Bounds(bounds.start, bounds.pins))
-            if answer.is_hopeful:
-                best, high = answer, middle
-            else:
-                low = middle + 1
-        return best
+
+        def attempt(fewer: Ask) -> Answer | None:
+            answer = self._solve(fewer, Bounds(bounds.start, bounds.pins))
+            return answer if answer.is_hopeful else None
+
+        return largest(ask, attempt)

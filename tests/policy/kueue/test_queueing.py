@@ -1,0 +1,330 @@
+"""Who is next: order inside a queue and between queues, strict and best-effort, gates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.model.plan import Blocked, Leaving, NotAllowed, OverQuota, Stopped
+from mooring.model.settings import Policy
+from tests.policy.kueue.cases import Case
+
+ALONE = "a cpu=10"
+PAIR = """
+    co
+    a < co cpu=6
+    b < co cpu=4
+"""
+SHARED = """
+    co cpu=6
+    a < co cpu=0
+    b < co cpu=0
+"""
+
+STARTS = {
+    # -- one queue
+    "as many as quota takes": (ALONE, "", "a1 a cpu=4\na2 a cpu=4\na3 a cpu=4", "a1 a2"),
+    "exactly the quota": (ALONE, "", "a1 a cpu=10", "a1"),
+    "one more than the quota": (ALONE, "", "a1 a cpu=11", ""),
+    "what runs is charged": (ALONE, "r a cpu=7", "a1 a cpu=4\na2 a cpu=3", "a2"),
+    "higher priority first": (
+        "a cpu=4",
+        "",
+        "a1 a cpu=4 at=1\na2 a cpu=4 at=2 prio=5",
+        "a2",
+    ),
+    "of equal priority the older": ("a cpu=4", "", "a1 a cpu=4 at=2\na2 a cpu=4 at=1", "a2"),
+    "of the same age the first that came": ("a cpu=4", "", "z a cpu=4\ny a cpu=4", "z"),
+    "best effort goes on behind one that does not fit": (
+        "a cpu=10",
+        "",
+        "a1 a cpu=4 at=1\na2 a cpu=8 at=2\na3 a cpu=2 at=3",
+        "a1 a3",
+    ),
+    "strict does not": (
+        "a cpu=10 order=strict",
+        "",
+        "a1 a cpu=4 at=1\na2 a cpu=8 at=2\na3 a cpu=2 at=3",
+        "a1",
+    ),
+    "strict is blocked even by one that can never fit": (
+        "a cpu=10 order=strict",
+        "",
+        "a1 a cpu=11 at=1\na2 a cpu=2 at=2",
+        "",
+    ),
+    "strict is not blocked by one that may not start at all": (
+        "a cpu=10 order=strict namespaces=good",
+        "",
+        "a1 a cpu=4 at=1 ns=bad\na2 a cpu=2 at=2 ns=good",
+        "a2",
+    ),
+    "local queues stand in one line": (
+        "a cpu=4\nx << a\ny << a",
+        "",
+        "x1 x cpu=4 at=2\ny1 y cpu=4 at=1",
+        "y1",
+    ),
+    "work may name the queue itself beside its local queues": (
+        "a cpu=4\nx << a",
+        "",
+        "x1 x cpu=4 at=2\na1 a cpu=4 at=1",
+        "a1",
+    ),
+    "a local queue's use counts in its queue": (
+        "a cpu=4\nx << a\ny << a",
+        "x0 x cpu=3",
+        "y1 y cpu=2",
+        "",
+    ),
+    "tasks are counted where pods have a quota": (
+        "a cpu=10 pods=3",
+        "",
+        "a1 a cpu=1 tasks=2 at=1\na2 a cpu=1 tasks=2 at=2\na3 a cpu=1 at=3",
+        "a1 a3",
+    ),
+    "and are not where they have none": ("a cpu=10", "", "a1 a cpu=1 tasks=9", "a1"),
+    "what a queue has no quota of keeps it from starting": (
+        "a cpu=10",
+        "",
+        "a1 a cpu=1 other=1 at=1\na2 a cpu=1 at=2",
+        "a2",
+    ),
+    # -- borrowing
+    "quota of the other queue may be borrowed": (PAIR, "", "a1 a cpu=10", "a1"),
+    "but not more than all": (PAIR, "", "a1 a cpu=11", ""),
+    "a queue without quota of its own borrows": (SHARED, "", "a1 a cpu=6", "a1"),
+    "within the borrowing limit": (
+        "co\na < co cpu=2+3\nb < co cpu=10",
+        "",
+        "a1 a cpu=5",
+        "a1",
+    ),
+    "not beyond it": ("co\na < co cpu=2+3\nb < co cpu=10", "", "a1 a cpu=6", ""),
+    "what is lent may be borrowed": (
+        "co\na < co cpu=0\nb < co cpu=10^4",
+        "",
+        "a1 a cpu=4",
+        "a1",
+    ),
+    "what is not lent may not": (
+        "co\na < co cpu=0\nb < co cpu=10^4",
+        "",
+        "a1 a cpu=5",
+        "",
+    ),
+    "nobody lends across cohorts": (
+        "co\nother\na < co cpu=2\nb < other cpu=10",
+        "",
+        "a1 a cpu=3",
+        "",
+    ),
+    "use beyond what is private counts for all": (
+        "co\na < co cpu=0\nb < co cpu=10^4",
+        "b0 b cpu=8",  # 6 private, 2 of the 4 that are lent
+        "a1 a cpu=2 at=1\na2 a cpu=1 at=2",
+        "a1",
+    ),
+    "a cohort's own quota is everybody's": (
+        "co cpu=4\na < co cpu=2\nb < co cpu=0",
+        "",
+        "b1 b cpu=6",
+        "b1",
+    ),
+    # -- between queues
+    "who needs not borrow goes first, whatever its priority": (
+        "co\na < co cpu=0\nb < co cpu=4",
+        "",
+        "a1 a cpu=4 prio=9\nb1 b cpu=4",
+        "b1",
+    ),
+    "of those who borrow the higher priority": (
+        SHARED,
+        "",
+        "a1 a cpu=6 prio=1 at=1\nb1 b cpu=6 prio=2 at=2",
+        "b1",
+    ),
+    "of equal priority the older, between queues": (
+        SHARED,
+        "",
+        "a1 a cpu=6 at=2\nb1 b cpu=6 at=1",
+        "b1",
+    ),
+    "every queue gets one in before any gets a second": (
+        SHARED,
+        "",
+        "a1 a cpu=2 at=1\na2 a cpu=2 at=2\na3 a cpu=2 at=3\nb1 b cpu=2 at=9",
+        "a1 a2 b1",
+    ),
+    "who lost out to another goes on waiting": (
+        SHARED,
+        "",
+        "a1 a cpu=4 at=1\nb1 b cpu=4 at=2\nb2 b cpu=2 at=3",
+        "a1 b2",
+    ),
+    "nearer quota first: own cohort before the next one up": (
+        """
+        root
+        left < root cpu=4
+        right < root
+        a < left cpu=0
+        b < right cpu=0
+        """,
+        "",
+        "a1 a cpu=4 at=2\nb1 b cpu=4 at=1 prio=9",
+        "a1",
+    ),
+    # -- reserved capacity of a blocked head
+    "a blocked strict head keeps its quota from borrowers": (
+        "co\na < co cpu=6 order=strict\nb < co cpu=4",
+        "b0 b cpu=6",
+        "a1 a cpu=6 at=5\nb1 b cpu=2 at=1",
+        "",
+    ),
+    "a blocked best-effort head is set aside": (
+        "co\na < co cpu=6\nb < co cpu=4",
+        "b0 b cpu=6",
+        "a1 a cpu=6 at=5\nb1 b cpu=2 at=1",
+        "b1",
+    ),
+    "who can always take back reserves nothing": (
+        "co\na < co cpu=6 order=strict reclaim=any\nb < co cpu=4",
+        "b0 b cpu=6 fixed",
+        "a1 a cpu=6 at=5\nb1 b cpu=2 at=1",
+        "b1",
+    ),
+    "no more than quota is kept": (
+        # a1 may at most use 6 of its own: of the 4 that are free all are kept, but c is elsewhere
+        "co\na < co cpu=6 order=strict\nb < co cpu=4\nc cpu=2",
+        "b0 b cpu=6",
+        "a1 a cpu=6\nb1 b cpu=1\nc1 c cpu=2",
+        "c1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("queues", "running", "waiting", "starts"), STARTS.values(), ids=STARTS)
+def test_who_starts(queues: str, running: str, waiting: str, starts: str) -> None:
+    end = Case(queues, running, waiting).decide()
+    assert (end.starts, end.evicts) == (starts, "")
+
+
+def test_undeclared_resources_may_be_ignored() -> None:
+    case = Case("a cpu=10", "", "a1 a cpu=1 other=1")
+    policy = Policy(profile="kueue", undeclared="ignore")
+    assert case.decide().starts == ""
+    assert replace(case, policy=policy).decide().starts == "a1"
+
+
+def test_without_any_quota_everything_starts() -> None:
+    assert Case("a", "", "a1 a other=5", nodes=Case(ALONE).scenario().nodes).decide().starts == "a1"
+
+
+class TestGates:
+    def test_a_queue_on_hold_starts_nothing(self) -> None:
+        end = Case("a cpu=10 stop=hold", "r a cpu=1", "a1 a cpu=1").decide()
+        assert (end.starts, end.runs) == ("", "r")
+        assert end.why("a1") == (Stopped("a"),)
+
+    def test_a_local_queue_on_hold_stops_only_its_own_work(self) -> None:
+        end = Case("a cpu=10\nx << a stop=hold\ny << a", "", "x1 x cpu=1\ny1 y cpu=1").decide()
+        assert (end.starts, end.why("x1")) == ("y1", (Stopped("x"),))
+
+    def test_a_drained_queue_lets_its_work_leave(self) -> None:
+        end = Case("a cpu=10 stop=drain", "r a cpu=1").settle()
+        assert (end.evicts, end.runs, end.waits) == ("r:drain", "", "r")
+
+    def test_work_that_is_not_active_waits(self) -> None:
+        end = Case(ALONE, "", "a1 a cpu=1 inactive").decide()
+        assert (end.starts, end.why("a1")) == ("", (Stopped(""),))
+
+    def test_a_queue_for_some_namespaces(self) -> None:
+        end = Case("a cpu=9 namespaces=x,y", "", "a1 a cpu=1 ns=x\na2 a cpu=1 ns=z").decide()
+        assert (end.starts, end.why("a2")) == ("a1", (NotAllowed("a", "namespace", "z"),))
+
+
+class TestReasons:
+    def test_too_little_quota_is_told_in_numbers(self) -> None:
+        end = Case(ALONE, "r a cpu=7", "a1 a cpu=4").decide()
+        assert end.why("a1") == (OverQuota("a", "default", "cpu", 4000, 3000),)
+
+    def test_more_than_there_will_ever_be(self) -> None:
+        end = Case(ALONE, "r a cpu=7", "a1 a cpu=11").decide()
+        assert end.why("a1") == (OverQuota("a", "default", "cpu", 11000, 3000, ever=False),)
+
+    def test_behind_a_blocked_head(self) -> None:
+        end = Case("a cpu=4 order=strict", "", "a1 a cpu=5 at=1\na2 a cpu=1 at=2").decide()
+        assert end.why("a2") == (Blocked("a1"),)
+
+    def test_waiting_for_victims(self) -> None:
+        end = Case(
+            "a cpu=4 within=lower-priority", "r a cpu=4", "a1 a cpu=4 prio=1\na2 a cpu=4"
+        ).decide()
+        assert end.why("a1") == (Leaving(("r",)),)
+        assert end.why("a2") == (Blocked("a1"),)
+
+    def test_a_resource_without_quota(self) -> None:
+        end = Case("a cpu=4", "", "a1 a cpu=1 other=2").decide()
+        assert end.why("a1") == (OverQuota("a", "", "other", 2, 0, ever=False),)
+
+
+class TestStickyHead:
+    """Who has others evicted stays the head of its queue until it starts."""
+
+    CASE = Case(
+        "a cpu=10 within=lower-priority",
+        "low a cpu=8",
+        "p a cpu=6 prio=5\nq a cpu=2 prio=1",
+    )
+
+    def test_nobody_of_its_queue_starts_meanwhile(self) -> None:
+        end = self.CASE.decide()
+        assert (end.starts, end.evicts) == ("", "low:preempt")
+
+    def test_then_the_others_go_on(self) -> None:
+        end = self.CASE.settle()
+        assert (end.runs, end.waits) == ("p q", "low")
+
+    def test_other_queues_go_on_meanwhile(self) -> None:
+        case = replace(self.CASE, queues=self.CASE.queues + "\nb cpu=5", waiting="""
+            p a cpu=6 prio=5
+            b1 b cpu=3
+        """)
+        end = case.decide()
+        assert (end.starts, end.evicts) == ("b1", "low:preempt")
+
+    def test_what_victims_leave_over_is_not_given_away_before_they_are_gone(self) -> None:
+        # v leaves 4 more than p needs; they are free only once v has gone, and then v's own
+        # queue mates and q are looked at in order.
+        case = Case(
+            "co\na < co cpu=4 reclaim=any\nb < co cpu=0\nc < co cpu=4",
+            "v b cpu=8",
+            "p a cpu=4\nq c cpu=4 at=1",
+        )
+        end = case.decide()
+        assert (end.starts, end.evicts) == ("", "v:quota")
+        assert case.settle().runs == "p q"
+
+
+def test_a_quiet_cycle_decides_nothing() -> None:
+    end = Case(PAIR, "a0 a cpu=6", "b1 b cpu=5\na1 a cpu=9").decide()
+    for now in range(101, 106):
+        plan = end.engine.decide(float(now))
+        assert (plan.decisions, plan.waiting) == ((), ())
+
+
+def test_whoever_waits_is_looked_at_again_when_something_ends() -> None:
+    from mooring.model.events import Ended
+
+    end = Case(ALONE, "r a cpu=7", "a1 a cpu=4").decide()
+    end.engine.observe(Ended("r"))
+    assert len(end.engine.decide(101.0).decisions) == 1
+    assert "a1" in end.engine.running()
+
+
+def test_a_fork_decides_alike() -> None:
+    end = Case(SHARED, "", "a1 a cpu=4 at=1\nb1 b cpu=4 at=2").decide()
+    twin = end.engine.fork()
+    assert twin.waiting() == end.engine.waiting()
+    assert twin.decide(101.0) == end.engine.decide(101.0)
