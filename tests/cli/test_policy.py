@@ -144,7 +144,7 @@ def test_json_has_everything(
     path.write_text(TEXT, "utf-8")
     assert main(["policy", "show", "-o", "json", str(path)]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert set(data) == {"topology", "queues", "policy", "standings"}
+    assert set(data) == {"topology", "queues", "policy", "standings", "promises"}
     scenario = load_scenario(path)
     assert decode(tuple[Queue, ...], data["queues"]) == scenario.queues
     assert decode(Policy, data["policy"]) == scenario.policy
@@ -154,6 +154,41 @@ def test_json_has_everything(
     assert json.loads(capsys.readouterr().out)["standings"] == [
         {"queue": "a", "flavor": "", "resource": "memory", "used": 1024, "share": 5}
     ]
+
+
+PROMISE = """
+nodes: [{name: n, gpus: 8, gpu_model: H100}]
+queues: [serving, batch]
+policy: {headroom: [{queue: serving, gpus: GPUS, within: 1m}]}
+workloads:
+  - {name: w, queue: batch, gpus: 2, running: true, placements: [{group: main, nodes: [n], devices: [[0, 1]]}]}
+"""
+
+
+def test_promises_are_shown_as_they_stand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(PROMISE.replace("GPUS", "7"), "utf-8")
+
+    assert main(["policy", "show", str(path)]) == 0
+
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "promised to flavor within GPUs used idle on loan missing" in rows
+    assert "serving any 1m 7 0 6 0 1" in rows
+
+
+@pytest.mark.parametrize("command", [["decide"], ["policy", "check"], ["policy", "show"]])
+def test_a_promise_that_cannot_be_kept_is_bad_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(PROMISE.replace("GPUS", "9"), "utf-8")
+
+    assert main([*command, str(path)]) == 2
+
+    told = f"{path}: policy.headroom[0].gpus: 9: give at most 8: there are 8 GPUs\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_right_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

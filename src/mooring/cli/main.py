@@ -26,7 +26,7 @@ from mooring.engine import EventError
 from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
-from mooring.sim.settle import standings_of
+from mooring.sim.settle import promises_of, standings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -271,9 +271,10 @@ def _policy_show(arguments: argparse.Namespace) -> int:
     scenario = _scenario(arguments.file)
     try:
         standings = {key: Standing(*pair) for key, pair in standings_of(scenario).items()}
+        promises = promises_of(scenario)
     except EventError as error:
         return _bad_input([f"{arguments.file}: {error}"])
-    return show_policy(scenario, standings, as_json=arguments.output == "json")
+    return show_policy(scenario, standings, promises, as_json=arguments.output == "json")
 
 
 def _replay(arguments: argparse.Namespace) -> int:

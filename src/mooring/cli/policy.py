@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, table
 from mooring.cli.words import counted
-from mooring.config.units import say_bound, say_number
+from mooring.config.units import say_bound, say_duration, say_number
 from mooring.config.write_policy import policy_data, section_data
 from mooring.model.codec import encode
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mooring.model.queues import Queue, Quota
     from mooring.model.scenario import Scenario
     from mooring.model.settings import Policy
+    from mooring.policy.headroom import Promise
 
 Pair = tuple[str, str]
 """(flavor, resource); an empty flavor: all together."""
@@ -42,10 +43,12 @@ def check_policy(scenario: Scenario, source: str) -> int:
     return 0
 
 
-def show_policy(scenario: Scenario, standings: Standings, *, as_json: bool) -> int:
+def show_policy(
+    scenario: Scenario, standings: Standings, promises: Sequence[Promise] = (), *, as_json: bool
+) -> int:
     """Print the queues as a tree, their rules, and what of the policy is not the default."""
     if as_json:
-        print_json(_as_data(scenario, standings))
+        print_json(_as_data(scenario, standings, promises))
         return 0
     console = Terminal()
     lines = list(_tree(scenario.queues))
@@ -61,6 +64,9 @@ def show_policy(scenario: Scenario, standings: Standings, *, as_json: bool) -> i
         if rows:
             console.print(table(head, rows))
             console.print()
+    if promises:
+        console.print(_promises(promises))
+        console.print()
     console.print(_summary(scenario))
     return 0
 
@@ -75,7 +81,20 @@ def _summary(scenario: Scenario) -> str:
     return f"{queues}, {leaves:,} at the bottom; {quota}; profile {scenario.policy.profile}."
 
 
-def _as_data(scenario: Scenario, standings: Standings) -> dict[str, object]:
+def _promises(promises: Sequence[Promise]) -> Table:
+    """Return how promises of room stand."""
+    heads = ("promised to", "flavor", "within", "GPUs", "used", "idle", "on loan", "missing")
+    rows = []
+    for one in promises:
+        numbers = (one.gpus, one.used, one.idle, one.lent, one.missing)
+        within = str(say_duration(one.within_s))
+        rows.append((one.queue, one.flavor or "any", within, *map(str, numbers)))
+    return table(heads, rows, heads[3:])
+
+
+def _as_data(
+    scenario: Scenario, standings: Standings, promises: Sequence[Promise]
+) -> dict[str, object]:
     return {
         "topology": encode(scenario.topology, full=True),
         "queues": [encode(queue, full=True) for queue in scenario.queues],
@@ -84,6 +103,7 @@ def _as_data(scenario: Scenario, standings: Standings) -> dict[str, object]:
             {"queue": queue, "flavor": flavor, "resource": resource, **encode(one, full=True)}
             for (queue, flavor, resource), one in standings.items()
         ],
+        "promises": [encode(one, full=True) for one in promises],
     }
 
 

@@ -123,8 +123,8 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
         case Protected(until):
             return f"Who could make room for it may not be asked to leave before {until:g}."
         case Promised(queue, gpus):
-            what = f"Queue {queue} was promised {counted(gpus, 'GPU')}"
-            return f"{what}; it would be in the way and could not leave in time."
+            what = f"It would use room that queue {queue} was promised ({counted(gpus, 'GPU')})"
+            return f"{what}, and it could not leave in time."
         case Exhausted(failures):
             why = f"failed {counted(failures, 'time')}" if failures else "ran as long as it may"
             return f"It {why} and is not started again."

@@ -126,8 +126,9 @@ class Promises:
             before = self._lent.pop(name, Counter())
             after = Counter[tuple[int, float]]() if entry is None else self._count(entry)
             for key in dict.fromkeys((*before, *after)):
-                if before[key] != after[key]:
-                    books.lend(*key, after[key] - before[key])
+                total = books.lent.pop(key, 0) + after[key] - before[key]
+                if total:
+                    books.lent[key] = total  # a fact, not a trial: nothing takes it back
             if after:
                 self._lent[name] = after
         self._touched.clear()

@@ -13,6 +13,7 @@ from mooring.sim.loop import Loop
 if TYPE_CHECKING:
     from mooring.model.plan import Plan
     from mooring.model.scenario import Scenario
+    from mooring.policy.headroom import Promise
 
 MOST_CYCLES = 100
 
@@ -46,6 +47,16 @@ def standings_of(scenario: Scenario) -> dict[tuple[str, str, str], tuple[int, in
     for event in scenario.events():
         engine.observe(event)
     return engine.standings()
+
+
+def promises_of(scenario: Scenario) -> tuple[Promise, ...]:
+    """Return how the promises of a scenario stand; empty without nodes."""
+    if not scenario.nodes or not scenario.policy.headroom:
+        return ()
+    engine = _engine(scenario)
+    for event in scenario.events():
+        engine.observe(event)
+    return engine.headroom()
 
 
 def settle(scenario: Scenario) -> Settled:
