@@ -161,7 +161,11 @@ nodes: [{name: n, gpus: 8, gpu_model: H100}]
 queues: [serving, batch]
 policy: {headroom: [{queue: serving, gpus: GPUS, within: 1m}]}
 workloads:
-  - {name: w, queue: batch, gpus: 2, running: true, placements: [{group: main, nodes: [n], devices: [[0, 1]]}]}
+  - name: w
+    queue: batch
+    gpus: 2
+    running: true
+    placements: [{group: main, nodes: [n], devices: [[0, 1]]}]
 """
 
 

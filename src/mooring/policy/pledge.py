@@ -11,7 +11,7 @@ from mooring.model.resources import GPU
 from mooring.policy.headroom import matched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mooring.model.cluster import Node
     from mooring.model.queues import Queue
@@ -47,14 +47,20 @@ def _beyond_limits(policy: Policy, queues: Sequence[Queue]) -> Iterator[str]:
     price = {flavor.name: flavor.price for flavor in policy.flavors}
     least = min(price.values(), default=1.0)
     for i, promise in enumerate(policy.headroom):
-        at: Queue | None = by_name[promise.queue]
-        while at is not None:
-            for flavor, most in _most(at):
-                worth = 1.0 if flavor else price.get(promise.flavor, least)
-                if flavor in ("", promise.flavor) and promise.gpus * WHOLE * worth > most:
-                    fix = f"give at most {int(most / worth) // WHOLE}: queue {at.name} has a limit"
-                    yield f"policy.headroom[{i}].gpus: {promise.gpus}: {fix}"
-            at = by_name.get(at.parent)
+        for at, flavor, most in _bounds(promise, by_name):
+            worth = 1.0 if flavor else price.get(promise.flavor, least)
+            if promise.gpus * WHOLE * worth > most:
+                fix = f"give at most {int(most / worth) // WHOLE}: queue {at} has a limit"
+                yield f"policy.headroom[{i}].gpus: {promise.gpus}: {fix}"
+
+
+def _bounds(promise: Headroom, by_name: Mapping[str, Queue]) -> Iterator[tuple[str, str, int]]:
+    """Yield what the queue of a promise, and those above it, may use: name, flavor, most."""
+    at = by_name.get(promise.queue)
+    while at is not None:
+        some = [(at.name, flavor, most) for flavor, most in _most(at)]
+        yield from (each for each in some if each[1] in ("", promise.flavor))
+        at = by_name.get(at.parent)
 
 
 def _most(queue: Queue) -> Iterator[Claim]:
