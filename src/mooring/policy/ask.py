@@ -12,7 +12,7 @@ from mooring.model.mig import GEOMETRIES
 from mooring.model.plan import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mooring.model.books import Books
     from mooring.model.workload import PodGroup, SpreadTerm, TaskTerm, Workload
@@ -35,6 +35,8 @@ class Part:
     parts: tuple[Part, ...] = ()
     code: int = BY_NODE
     """The flavor that it is placed on and charged to."""
+    least: int = 0
+    """So few tasks will do where all cannot be had; 0: nothing less."""
 
     def leaves(self) -> Iterator[Part]:
         """Yield the parts that have tasks, in order."""
@@ -44,8 +46,8 @@ class Part:
             yield from part.leaves()
 
     def of(self, count: int) -> Part:
-        """Return the same leaf with another number of tasks."""
-        return replace(self, count=count)
+        """Return the same leaf with another number of tasks, and nothing less."""
+        return replace(self, count=count, least=0)
 
     def sliced(self, slices: tuple[tuple[int, int], ...]) -> Part:
         """Return the same leaf with other slices."""
@@ -84,6 +86,19 @@ class Ask:
     """Names in it that mean nothing here; such an ask cannot be placed."""
     is_drawn: bool = False
     """Whether the start of another workload could make room for it."""
+    barred: tuple[int, ...] = ()
+    """Kinds of nodes that others have to be let on first."""
+
+    def with_counts(self, counts: Mapping[str, int]) -> Ask:
+        """Return an ask for another number of tasks of some leaves."""
+
+        def over(part: Part) -> Part:
+            if part.demand is None:
+                return replace(part, parts=tuple(over(child) for child in part.parts))
+            return part.of(counts.get(part.name, part.count))
+
+        leaves = tuple(leaf for leaf in map(over, self.leaves) if leaf.count)
+        return replace(self, root=over(self.root), leaves=leaves)
 
 
 def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -> Ask:
@@ -147,7 +162,8 @@ def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
         _check_slices(group.name, group.min, slices, problems)
     if any(level == NO_LEVEL or size <= 0 for level, size in slices):
         slices = ()  # told as a problem
-    return Part(group.name, demand, group.min, required, preferred, slices, parts)
+    least = group.partial if group.partial < group.min else 0
+    return Part(group.name, demand, group.min, required, preferred, slices, parts, least=least)
 
 
 def _check_shape(group: PodGroup, problems: list[Unknown]) -> None:

@@ -32,10 +32,12 @@ class Beside:
     """All that the workload asks for, compiled."""
     closed: tuple[str, ...] = ()
     """Nodes that are kept for others."""
+    barred: tuple[int, ...] = ()
+    """Kinds of nodes that it may not be on."""
 
     def place(self, wanted: Mapping[str, Sequence[int]]) -> Found | None:
         """Book places for tasks, by leaf; None, and nothing booked, if one of them has none."""
-        self.placer.aim((*self.entry.avoid, *self.closed))
+        self.placer.aim((*self.entry.avoid, *self.closed), self.barred)
         found: Found = []
         return found if self._place(self.root, ANYWHERE, wanted, found) else None
 

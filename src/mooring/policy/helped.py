@@ -29,9 +29,8 @@ class Helped:
         """Return whether there is room enough for a leaf, as far as counting can tell."""
         assert leaf.demand is not None
         fit = self._fits.of(leaf.demand, without=(ask.avoid, ()))
-        if fit.company is not None:
-            return int(fit.anywhere[0][0]) >= leaf.count
-        return fit.total >= leaf.count
+        room = fit.total if fit.company is None else int(fit.anywhere[0][0])
+        return room >= (leaf.least or leaf.count)
 
     def _is_near(self, ask: Ask, leaf: Part) -> bool:
         """Return whether a copy of a leaf fits on a row that changed."""

@@ -204,6 +204,14 @@ class Lines:
                 line.told = item
         return items
 
+    def ahead(self, rank: Rank) -> Iterator[tuple[Line, Item]]:
+        """Yield all who stand before a rank, line by line."""
+        for line in self._lines.values():
+            for other, item in line.waiting:
+                if other >= rank:
+                    break
+                yield line, item
+
     def __iter__(self) -> Iterator[Item]:
         return iter(self._of)
 

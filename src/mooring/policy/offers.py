@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mooring.model.books import BY_NODE
 from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
 from mooring.policy.ask import Ask
@@ -66,7 +68,7 @@ def offers(
     if groups:
         yield from _assigned(desk, entry, ask, barred, reasons)
         return
-    kinds = [kind for kind in range(len(desk.books.kinds)) if kind not in barred]
+    kinds = [kind for kind in kinds_of(desk, ask) if kind not in barred]
     closed, found = list(barred), None
     shortages: list[Shortage] = []
     for kind in kinds or [BY_NODE]:
@@ -111,6 +113,17 @@ def _assigned(
     yield from found
 
 
+def kinds_of(desk: Desk, ask: Ask) -> list[int]:
+    """Return the kinds of nodes that an ask could be on; all, if it could be on none."""
+    books, every = desk.books, list(range(len(desk.books.kinds)))
+    if len(every) == 1:
+        return every
+    desk.placer.aim(ask.avoid)
+    rows = [desk.placer.fit(leaf).allowed for leaf in ask.leaves]
+    found = {kind for allowed in rows for kind in np.unique(books.kind[allowed]).tolist()}
+    return sorted(found) or every
+
+
 def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
     """Return all ways to charge an ask, whatever quota says now; the likely one first."""
     groups = desk.groups_of(entry.queue)
@@ -120,7 +133,7 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
             pairs = zip(groups, flavors, strict=True)
             chosen = {resource: flavor for group, flavor in pairs for resource in group.resources}
             given = assigned(desk, ask, chosen)
-            found.append(Offer(given, desk.request(given, entry.account)))
+            found.append(Offer(given, desk.request(given, entry.account), ask.barred))
         return found
     desk.placer.aim(ask.avoid)
     kinds = range(len(desk.books.kinds))
@@ -129,7 +142,8 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
         min(int(f[desk.books.kind == kind].sum()) for f in fits) if fits else 0 for kind in kinds
     ]
     requests: list[tuple[Request, list[int]]] = []
-    for kind in sorted(kinds, key=lambda kind: (-room[kind], kind)):
+    free = [kind for kind in kinds if kind not in ask.barred]
+    for kind in sorted(free, key=lambda kind: (-room[kind], kind)):
         request = desk.request(ask, entry.account, kind)
         known = next((some for other, some in requests if other == request), None)
         if known is not None:

@@ -1,0 +1,168 @@
+"""Guarantees: what a queue can count on, flavor by flavor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.model.plan import Blocked, NotAllowed, OverQuota
+from mooring.model.queues import Flavor
+from mooring.model.settings import Policy
+from mooring.model.workload import Workload
+from tests.build import gang, on, task
+from tests.scenarios.story import Left, Story, queue
+
+A10 = on("a b", model="A10")
+
+
+def h100(name: str, count: int, team: str) -> Workload:
+    """Return a task on H100s."""
+    return task(name, count, queue=team, models=["H100"])
+
+
+def a10(name: str, count: int, team: str) -> Workload:
+    """Return a task on A10s."""
+    return task(name, count, queue=team, models=["A10"])
+
+
+# -- flavors are never added together ---------------------------------------------------------
+
+
+def test_borrowed_a10s_do_not_cost_a_team_its_h100_guarantee() -> None:
+    """Red borrows every A10 of blue; its four H100s are still its own."""
+    red, blue = queue("red", {"H100": 4, "A10": 0}), queue("blue", {"H100": 4, "A10": 8})
+    story = Story("h=8 a=8", red, blue, facts=[A10])
+    story.at(0, a10("borrower", 8, "red"))
+    story.at(10, h100("b1", 4, "blue"), h100("b2", 4, "blue"))
+    story.go(20)
+    assert story.running() == ["b1", "b2", "borrower"]
+
+    story.at(30, h100("mine", 4, "red")).go(40)
+
+    assert story.left() == [Left(30, "b2", "quota", "mine")]
+    assert story.running() == ["b1", "borrower", "mine"]
+    story.rests()
+
+    story.at(50, a10("theirs", 4, "blue")).go(60)
+
+    assert story.left()[1:] == [Left(50, "borrower", "quota", "theirs")]
+    assert story.running() == ["b1", "mine", "theirs"]
+    story.rests()
+
+
+# -- strict order -----------------------------------------------------------------------------
+
+
+def test_strict_fifo_does_not_block_another_flavor() -> None:
+    """The head waits for H100s; only what wants H100s waits behind it."""
+    strict = queue("team", {"H100": 8, "A10": 8}, order="strict")
+    story = Story("h=8 a=8", strict, facts=[A10])
+    story.at(0, h100("first", 4, "team"))
+    story.at(1, h100("head", 8, "team"))
+    story.at(2, h100("small", 1, "team"), a10("other", 8, "team"))
+    story.at(3, task("any", 1, queue="team"))
+    story.go(10)
+
+    assert story.running() == ["first", "other"]
+    assert story.why("small") == (Blocked("head"),)
+    assert story.why("any") == (Blocked("head"),)
+    story.rests()
+
+
+def test_strict_fifo_lets_another_flavor_be_reclaimed() -> None:
+    """Behind a head that waits for H100s, the team still gets its A10s back from a borrower."""
+    strict = queue("team", {"H100": 8, "A10": 8}, order="strict")
+    story = Story("h=8 a=8", strict, queue("guests", {"H100": 0, "A10": 0}), facts=[A10])
+    story.at(0, replace(h100("first", 4, "team"), preemptible=False))
+    story.at(0, a10("guest", 8, "guests"))
+    story.at(1, h100("head", 8, "team"))
+    story.at(2, a10("other", 8, "team"))
+    story.go(10)
+
+    assert story.left() == [Left(2, "guest", "quota", "other")]
+    assert story.running() == ["first", "other"]
+    story.rests()
+
+
+def test_one_who_may_not_start_blocks_nobody_in_strict_order() -> None:
+    """A head that is switched off, or can never be charged, is not waited for."""
+    strict = queue("team", 4, 8, order="strict", users=("ada",))
+    story = Story("a=16", strict)
+    ada = [replace(task(name, 2, queue="team"), user="ada") for name in ("off", "t", "u")]
+    story.at(0, replace(ada[0], active=False))
+    story.at(1, replace(task("huge", 12, queue="team"), user="ada"))
+    story.at(2, task("stranger", 2, queue="team"))
+    story.at(3, *ada[1:])
+    story.go(10)
+
+    assert story.running() == ["t", "u"]
+    assert isinstance(story.why("huge")[0], OverQuota)
+    story.rests()
+
+
+# -- unlike devices ---------------------------------------------------------------------------
+
+PRICES = Policy(flavors=(Flavor("H100", price=4.0), Flavor("A10", price=1.0)))
+
+
+def test_a_quota_over_all_flavors_counts_each_device_at_its_price() -> None:
+    """16 points are four H100s or sixteen A10s; who used them up has to make room."""
+    red, blue = queue("red", 16, 16), queue("blue", 16)
+    story = Story("h=8 a=8 b=8", red, blue, facts=[A10], policy=PRICES)
+    story.at(0, h100("four", 4, "red"))
+    story.at(1, a10("more", 1, "red"))
+    story.at(2, *(h100(f"blue-{i}", 2, "blue") for i in range(2)))
+    story.go(10)
+
+    assert story.running() == ["blue-0", "blue-1", "four"]
+    assert story.why("more") == (OverQuota("red", "", "gpu", 1000, 0),)
+    story.rests()
+
+
+@pytest.mark.parametrize(("policy", "blue"), [(PRICES, 8), (Policy(), 5)], ids=["price", "count"])
+def test_the_surplus_of_unlike_devices_is_shared_by_price(policy: Policy, blue: int) -> None:
+    """Red's H100s are worth all A10s, which blue may have; counted, they are four of twenty."""
+    story = Story("h=4 a=8 b=8", queue("red"), queue("blue"), facts=[A10], policy=policy)
+    story.at(0, h100("r1", 4, "red"))
+    story.at(1, *(a10(f"r-{i}", 2, "red") for i in range(8)))
+    story.at(1, *(a10(f"b-{i}", 2, "blue") for i in range(8)))
+    story.go(10)
+
+    assert sum(name.startswith("b-") for name in story.running()) == blue
+    assert len(story.running()) == 9
+    story.rests()
+
+
+# -- who may use a queue ----------------------------------------------------------------------
+
+
+def test_a_queue_is_only_for_its_namespaces_and_users() -> None:
+    """Strangers wait, whatever is free, and nobody of the team waits behind them."""
+    vision = queue("vision", 8, namespaces=("vision",), users=("ada", "grace"))
+    story = Story("a=8", vision, queue("other"))
+    mine = replace(task("mine", 2, queue="vision"), namespace="vision", user="ada")
+    story.at(0, replace(mine, name="elsewhere", namespace="speech"))
+    story.at(1, replace(mine, name="stranger", user="eve"))
+    story.at(2, mine)
+    story.at(3, task("nobody", 2, queue="vision"))
+    story.go(10)
+
+    assert story.running() == ["mine"]
+    assert story.why("elsewhere") == (NotAllowed("vision", "namespace", "speech"),)
+    assert story.why("stranger") == (NotAllowed("vision", "user", "eve"),)
+    assert story.why("nobody") == (NotAllowed("vision", "namespace", ""),)
+    story.rests()
+
+
+def test_a_queue_above_keeps_strangers_out_of_all_queues_below() -> None:
+    org = queue("org", 8, namespaces=("lab",))
+    team = queue("team", 8, parent="org")
+    story = Story("a=8", org, team)
+    story.at(0, replace(gang("in", queue="team"), namespace="lab"))
+    story.at(1, replace(gang("out", queue="team"), namespace="shop"))
+    story.go(10)
+
+    assert story.running() == ["in"]
+    assert story.why("out") == (NotAllowed("org", "namespace", "shop"),)
+    story.rests()
