@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mooring.policy.standing import Key
 
-PAIRS = (("h100", "gpu"), ("a10", "gpu"), ("", "cpu"))
+PAIRS = (("h100", "card"), ("a10", "card"), ("", "cpu"))
 
 
 @dataclass
@@ -92,11 +92,19 @@ def plain_key(  # wide: all of the state is handed in
 ) -> Key:
     extra = [0] * len(world.tree.pairs)
     for other in left:
-        if other.queue == item.queue and other.rank < item.rank and start_of(other) < start_of(item):
+        if (
+            other.queue == item.queue
+            and other.rank < item.rank
+            and start_of(other) < start_of(item)
+        ):
             for pair, amount in other.size:
                 extra[pair] += amount
     for other, _ in picked:
-        if other.queue == item.queue and other.rank > item.rank and start_of(other) > start_of(item):
+        if (
+            other.queue == item.queue
+            and other.rank > item.rank
+            and start_of(other) > start_of(item)
+        ):
             for pair, amount in other.size:
                 extra[pair] -= amount
     classes = []
@@ -116,7 +124,9 @@ def draw_tree(random: Random, depth: int = 3) -> QueueTree:
     def grow(parent: str, level: int) -> None:
         for _ in range(random.choice((1, 1, 2, 2, 3)) if parent else random.choice((1, 2, 3))):
             quotas = tuple(
-                Quota(resource, flavor, quota=random.choice((0, 0, 1, 2, 4, None, 3)), weight=weight)
+                Quota(
+                    resource, flavor, quota=random.choice((0, 0, 1, 2, 4, None, 3)), weight=weight
+                )
                 for flavor, resource in PAIRS
                 if random.random() < 0.6
                 for weight in [random.choice((None, None, 1.0, 2.0, 0.0, 0.5))]
