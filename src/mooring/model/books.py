@@ -107,6 +107,8 @@ class Books:
         self.flavors: list[str] = []
         self.layouts: list[Layout] = []
         self.named_flavors: tuple[Flavor, ...] = ()
+        self.plain_anywhere = False
+        """Flavors without labels are those of all nodes; else only where there is no GPU model."""
         self.kinds: list[tuple[str, ...]] = []
         """Kinds of nodes: the flavors that their nodes have, the one they are charged as first."""
         self.assignments: list[Assignment] = []
@@ -306,13 +308,20 @@ class Books:
     def _kind(self, node: Node) -> int:
         """Return the kind of a node: the named flavors that it has, or else its GPU model."""
         names = flavors_of(node, self.named_flavors)
+        if self.plain_anywhere:
+            models = {other.gpu_model for other in self.nodes}
+            names = _with_plain(node, self.named_flavors, models)
         if names not in self.kinds:
             self.kinds.append(names)
         return self.kinds.index(names)
 
-    def name_flavors(self, flavors: tuple[Flavor, ...]) -> None:
-        """Let these flavors have names; what is charged already stays charged as it is."""
+    def name_flavors(self, flavors: tuple[Flavor, ...], *, plain_anywhere: bool = False) -> None:
+        """Let these flavors have names; what is charged already stays charged as it is.
+
+        Flavors without labels may be those of all nodes, beside their GPU model.
+        """
         self.named_flavors = flavors
+        self.plain_anywhere = plain_anywhere
         for row, node in enumerate(self.nodes):
             self.kind[row] = self._kind(node)
         unused = self.used[-1] == 0
@@ -853,6 +862,19 @@ def flavors_of(node: Node, named: Iterable[Flavor]) -> tuple[str, ...]:
         if (has.issuperset(flavor.labels) if flavor.labels else _is_plain(node, flavor))
     )
     return names or (node.gpu_model,)
+
+
+def _with_plain(node: Node, named: Iterable[Flavor], models: set[str]) -> tuple[str, ...]:
+    """Return the named flavors of a node, also those without labels, and its GPU model."""
+    has = set(node.labels)
+    names = [
+        flavor.name
+        for flavor in named
+        if (has.issuperset(flavor.labels) if flavor.labels else flavor.name not in models)
+        or node.gpu_model == flavor.name
+    ]
+    own = [node.gpu_model] if node.gpu_model or not names else []
+    return tuple(dict.fromkeys([*names, *own]))
 
 
 def _is_plain(node: Node, flavor: Flavor) -> bool:
