@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mooring.model.plan import Blocked, NotAllowed, OverQuota
 from mooring.model.queues import Flavor
 from mooring.model.settings import Policy
-from mooring.model.workload import Workload
 from tests.build import gang, on, task
 from tests.scenarios.story import Left, Story, queue
+
+if TYPE_CHECKING:
+    from mooring.model.workload import Workload
 
 A10 = on("a b", model="A10")
 

@@ -270,6 +270,7 @@ class DefaultCourt:
     def serve(self) -> float | None:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
         desk = self.desk
+        self._wake_lines()  # this cycle may have changed something already
         self._yardstick = None
         started = -1
         while started != len(desk.decisions):

@@ -1,0 +1,177 @@
+"""Leaving: who has to go, when, and with how much notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.model.events import WorkloadChanged
+from mooring.model.plan import Exhausted, Notice
+from mooring.model.settings import Eviction, Policy
+from tests.build import gang, task
+from tests.scenarios.story import Left, Story, minimum_runs, queue
+
+DAY = 86_400.0
+RACKS = "rack-1: a=8 b=8 | rack-2: c=8 d=8 | rack-3: e=8 f=8"
+
+
+# -- whom it costs least ------------------------------------------------------------------------
+
+
+def test_a_whole_rack_gang_gets_one_rack_freed() -> None:
+    """Small work is everywhere; all of one rack leaves, and nobody of another."""
+    story = Story(RACKS)
+    story.at(0, *(task(f"small-{i:02}", 2) for i in range(24)))
+    story.at(10, gang("big", tasks=4, gpus=4, level="rack", priority=1))
+    story.go(20)
+
+    rack = {"a": "ab", "c": "cd", "e": "ef"}[min(story.nodes("big"))]
+    assert sorted(story.nodes("big")) == [rack[0], rack[0], rack[1], rack[1]]
+    assert len(story.left()) == 8
+    assert {(each.cause, each.beneficiary) for each in story.left()} == {("preempt", "big")}
+    assert len(story.running()) == 17
+    story.rests()
+
+
+def test_the_rack_that_loses_least_is_freed() -> None:
+    """The work of the second rack is the youngest."""
+    story = Story(RACKS)
+    for i in range(6):
+        started = 5000 if i in (2, 3) else 0
+        story.at(started, task(f"t{i}", 8))
+    story.at(0, task("x", 8), task("y", 8), runs=5000)
+    story.go(5000)
+    assert {*story.nodes("t2"), *story.nodes("t3")} in ({"a", "b"}, {"c", "d"}, {"e", "f"})
+
+    story.at(6000, gang("big", tasks=2, gpus=8, level="rack", priority=1)).go(6010)
+
+    assert sorted(each.workload for each in story.left()) == ["t2", "t3"]
+    story.rests()
+
+
+def test_a_two_day_old_training_is_spared_where_a_two_minute_old_one_suffices() -> None:
+    story = Story("a=8 b=8")
+    story.at(0, task("old", 8))
+    story.at(2 * DAY - 120, task("young", 8))
+    story.at(2 * DAY, task("urgent", 8, priority=1))
+    story.go(2 * DAY + 10)
+
+    assert story.left() == [Left(2 * DAY, "young", "preempt", "urgent")]
+    assert story.running() == ["old", "urgent"]
+    story.rests()
+
+
+def test_a_checkpoint_makes_the_old_one_cheaper() -> None:
+    """Two days of work that were saved a minute ago are worth less than two hours that were not."""
+    story = Story("a=8 b=8")
+    old = task("old", 8)
+    story.at(0, old)
+    story.at(2 * DAY - 7200, task("young", 8))
+    story.tell(2 * DAY - 60, WorkloadChanged(replace(old, checkpoint_at=2 * DAY - 60)))
+    story.at(2 * DAY, task("urgent", 8, priority=1))
+    story.go(2 * DAY + 10)
+
+    assert story.left() == [Left(2 * DAY, "old", "preempt", "urgent")]
+    story.rests()
+
+
+# -- minimum run times --------------------------------------------------------------------------
+
+
+def test_quota_is_given_back_at_once() -> None:
+    """Nobody is sure of what it borrowed, not for a minute."""
+    story = Story("a=8", queue("owner", 8), queue("guest"))
+    story.at(0, task("g", 8, queue="guest"))
+    story.at(1, task("o", 8, queue="owner"))
+    story.go(10)
+
+    assert story.left() == [Left(1, "g", "quota", "o")]
+    assert story.running() == ["o"]
+    story.rests()
+
+
+def test_a_fair_share_is_given_back_after_a_quarter_of_an_hour() -> None:
+    """Not a second later: the engine asks to be woken then."""
+    story = Story("a=8", queue("first"), queue("second"))
+    story.at(0, task("f1", 4, queue="first"), task("f2", 4, queue="first"))
+    story.at(60, task("s", 4, queue="second"))
+    story.go(899)
+    assert story.left() == []
+    assert story.waiting() == ["s"]
+
+    story.go(2000)
+
+    (gone,) = story.left()
+    assert gone == Left(900, "f2", "fair-share", "s")
+    assert story.starts("s") == [900]
+    story.rests()
+
+
+def test_a_quarter_of_an_hour_is_counted_from_the_last_start() -> None:
+    """Who was evicted and came back is protected anew."""
+    story = Story("a=8", queue("first"), queue("second"))
+    story.at(0, task("f1", 4, queue="first"), task("f2", 4, queue="first"))
+    story.at(500, task("urgent", 4, queue="first", priority=1), runs=100)
+    story.at(550, task("s", 4, queue="second"))
+    story.go(3000)
+
+    assert story.left("f1", "f2")[0].at == 500
+    (back,) = {each.workload for each in story.left() if each.at == 500}
+    (spared,) = {"f1", "f2"} - {back}
+    assert story.starts("s") == [600]
+    assert story.running() == sorted([spared, "s"])
+    story.rests()
+
+
+@pytest.mark.parametrize("of", ["workload", "queue", "policy"])
+def test_a_minimum_run_of_workload_queue_or_policy_protects(of: str) -> None:
+    """Each of them lets the low one run ten minutes first."""
+    low = task("low", 8, queue="team")
+    rules = {"preempt_minimum_run_s": 600.0} if of == "queue" else {}
+    policy = Policy(eviction=Eviction(**minimum_runs(preempt=600.0))) if of == "policy" else None
+    story = Story("a=8", queue("team", 8, **rules), policy=policy or Policy())
+    story.at(0, replace(low, minimum_run_s=600.0) if of == "workload" else low)
+    story.at(60, task("high", 8, queue="team", priority=1))
+    story.go(1000)
+
+    assert story.left() == [Left(600, "low", "preempt", "high")]
+    assert story.starts("high") == [600]
+    story.rests()
+
+
+# -- limits of time -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["workload", "queue", "queue above"])
+def test_a_run_limit_is_enforced_after_notice(of: str) -> None:
+    """An hour, told five minutes before; what is waiting starts then, and the first never again."""
+    org = queue("org", run_limit_s=3600.0 if of == "queue above" else None)
+    team = queue("team", 8, parent="org", run_limit_s=3600.0 if of == "queue" else None)
+    story = Story("a=8", org, team)
+    first = task("first", 8, queue="team")
+    story.at(100, replace(first, run_limit_s=3600.0) if of == "workload" else first)
+    story.at(200, task("next", 8, queue="team"), runs=60)
+    story.go(10_000)
+
+    assert story.tale.notices == [(3400, Notice("first", "run-limit", 3700))]
+    assert story.left() == [Left(3700, "first", "run-limit", "")]
+    assert story.starts("next") == [3700]
+    assert story.waiting() == ["first"]
+    assert story.why("first") == (Exhausted(0),)
+    story.rests()
+
+
+def test_of_two_limits_the_tighter_holds_and_evictions_do_not_wind_the_clock_back() -> None:
+    """It ran ten minutes, was preempted for five, and has fifty left."""
+    story = Story("a=8", queue("team", 8, run_limit_s=7200.0))
+    story.at(0, replace(task("long", 8, queue="team"), run_limit_s=3600.0))
+    story.at(600, task("urgent", 8, queue="team", priority=1), runs=300)
+    story.go(10_000)
+
+    assert story.left() == [
+        Left(600, "long", "preempt", "urgent"),
+        Left(3900, "long", "run-limit", ""),
+    ]
+    assert story.tale.notices == [(3600, Notice("long", "run-limit", 3900))]
+    story.rests()
