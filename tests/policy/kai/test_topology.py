@@ -20,14 +20,15 @@ def group(name: str, size: str = "1x1", *groups: PodGroup, **facts: str | int) -
     each, _, count = size.partition("x")
     least, _, most = count.partition("..")
     topology = TopologyRequest(str(facts.get("level", "")), str(facts.get("prefers", "")))
+    if groups:
+        needed = int(facts.get("needed", 0))
+        return PodGroup(name, topology=topology, groups=groups, needed=needed)
     return PodGroup(
         name,
         Shape(gpus=int(each)),
         int(least),
         int(most or 0),
         topology,
-        groups,
-        needed=int(facts.get("needed", 0)),
     )
 
 
@@ -248,21 +249,21 @@ case(
     "as many groups as are needed",
     nodes="n=2",
     queues="A gpu=8",
-    more=(workload("a", "A", group("all", "0x0", group("p", "1x2"), group("q", "1x2"), needed=1)),),
+    more=(workload("a", "A", group("all", "", group("p", "1x2"), group("q", "1x2"), needed=1)),),
     ends="a:2",
 )
 case(
     "further groups whole, when there is room",
     nodes="n=4",
     queues="A gpu=8",
-    more=(workload("a", "A", group("all", "0x0", group("p", "1x2"), group("q", "1x2"), needed=1)),),
+    more=(workload("a", "A", group("all", "", group("p", "1x2"), group("q", "1x2"), needed=1)),),
     ends="a:4",
 )
 case(
     "not by halves",
     nodes="n=3",
     queues="A gpu=8",
-    more=(workload("a", "A", group("all", "0x0", group("p", "1x2"), group("q", "1x2"), needed=1)),),
+    more=(workload("a", "A", group("all", "", group("p", "1x2"), group("q", "1x2"), needed=1)),),
     ends="a:2",
 )
 case(
@@ -271,7 +272,7 @@ case(
     queues="A | B gpu=1",
     busy=(
         (
-            workload("a", "A", group("all", "0x0", group("p", "1x2"), group("q", "1x2"), needed=1)),
+            workload("a", "A", group("all", "", group("p", "1x2"), group("q", "1x2"), needed=1)),
             "n,n,n,n",
         ),
     ),
@@ -285,9 +286,7 @@ case(
     queues="A | B gpu=1",
     busy=(
         (
-            workload(
-                "a", "A", group("all", "0x0", group("p", "1x2..3"), group("q", "1x2"), needed=1)
-            ),
+            workload("a", "A", group("all", "", group("p", "1x2..3"), group("q", "1x2"), needed=1)),
             "n,n,n,n,n",
         ),
     ),

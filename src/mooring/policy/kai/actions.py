@@ -26,16 +26,12 @@ FAIR_SHARE, QUOTA, PREEMPT, MOVE = "fair-share", "quota", "preempt", "move"
 
 def _victims(round_: Round, crew: Crew) -> Iterator[Crew]:
     """Yield all that could be made to leave for a crew, as far as they themselves go."""
+    holds = round_.desk.holds
     for other in round_.everyone():
         workload = other.entry.workload
         may_leave = workload.preemptible or workload.semi_preemptible
-        if may_leave and other is not crew and other.is_active and other.name not in _held(round_):
+        if may_leave and other is not crew and other.is_active and other.name not in holds:
             yield other
-
-
-def _held(round_: Round) -> dict[str, object]:
-    holds: dict[str, object] = dict(round_.desk.holds)
-    return holds
 
 
 def _keeps_minimum(trial: Trial, is_safe: Callable[[Crew], bool]) -> bool:

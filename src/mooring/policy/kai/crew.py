@@ -139,7 +139,10 @@ class Knot:
 class Crew:
     """A workload in one cycle. What changes here is on trial; `save` and `restore` undo it."""
 
-    __slots__ = ("_homes", "_runs", "entry", "key", "name", "only", "priority", "queue", "root")
+    __slots__ = (
+        *("_homes", "_leaves", "_runs"),
+        *("entry", "key", "name", "only", "priority", "queue", "root"),
+    )
 
     def __init__(self, entry: Entry, priority: int, levels: Mapping[str, int]) -> None:
         self.entry = entry
@@ -154,9 +157,10 @@ class Crew:
 
     def _find_homes(self) -> None:
         """Note the leaf of every group, or of every task where a group has several."""
+        self._leaves = tuple(self.root.leaves())
         self._homes: dict[str, Knot] = {}
         self._runs: dict[tuple[str, int], Knot] = {}
-        for leaf in self.root.leaves():
+        for leaf in self._leaves:
             self._homes[leaf.group] = leaf
             for task in (*leaf.active, *leaf.waiting) if leaf.name != leaf.group else ():
                 self._runs[leaf.group, task] = leaf
@@ -188,9 +192,9 @@ class Crew:
         """Return whether any of its tasks waits."""
         return any(leaf.waiting for leaf in self.leaves())
 
-    def leaves(self) -> Iterator[Knot]:
-        """Yield the leaves in order."""
-        return self.root.leaves()
+    def leaves(self) -> tuple[Knot, ...]:
+        """Return the leaves in order."""
+        return self._leaves
 
     def members(self, leaf: Knot) -> Members:
         """Return what the books hold of a leaf."""

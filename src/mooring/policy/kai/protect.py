@@ -38,14 +38,19 @@ def safe_from_reclaim(round_: Round, crew: Crew, victim: Crew) -> float | None:
     What counts is the queue at which their ways part, or one above it; or, by policy, the queue
     of the victim, or one above it.
     """
-    tree, settings = round_.tree, round_.desk.policy.eviction
-    start = victim.queue
-    if settings.minimum_run_by == "lca":
-        start = tree.common(crew.queue, victim.queue)[1]
-    least = _first(tree.queues[queue].reclaim_minimum_run_s for queue in tree.path[start])
+    key = crew.queue, victim.queue
+    least = round_.minimum_runs.get(key)
     if least is None:
-        least = settings.reclaim_minimum_run_s
+        least = round_.minimum_runs[key] = _reclaim_minimum(round_, *key)
     return _safe_until(round_, victim, least)
+
+
+def _reclaim_minimum(round_: Round, mine: int, theirs: int) -> float:
+    tree, settings = round_.tree, round_.desk.policy.eviction
+    if settings.minimum_run_by == "lca":
+        theirs = tree.common(mine, theirs)[1]
+    least = _first(tree.queues[queue].reclaim_minimum_run_s for queue in tree.path[theirs])
+    return settings.reclaim_minimum_run_s if least is None else least
 
 
 def _first(values: Iterable[float | None]) -> float | None:

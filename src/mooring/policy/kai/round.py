@@ -46,6 +46,8 @@ class Round:
         self.quota = self._quotas()
         self.limit = self.tree.limit
         self._crews: dict[str, Crew] = {}
+        self.minimum_runs: dict[tuple[int, int], float] = {}
+        """By the queue of one who reclaims and that of its victim: how long that must have run."""
         self.leaving: list[tuple[Entry, Members, int]] = []
         """Tasks on their way out."""
         for entry in desk.entries.values():

@@ -17,6 +17,7 @@ from mooring.model.cluster import WHOLE
 from mooring.model.columns import Bools, Floats, Ints
 from mooring.model.demand import DeviceKind
 from mooring.model.resources import CPU_ROW, GPU_ROW
+from mooring.model.settings import Policy
 from mooring.policy.ask import Part, is_below_node
 from mooring.policy.constraints import preference
 from mooring.policy.devices import RULES, device_choices
@@ -31,9 +32,13 @@ if TYPE_CHECKING:
     from mooring.policy.fit import Fit
     from mooring.policy.kai.crew import Chosen, Crew, Knot
     from mooring.policy.kai.domains import Counted
+    from mooring.policy.score import Score
 
 LIKED, NEAR, SHARES, NOW, PLAIN, PACKED = 1e6, 1e5, 1e4, 1e3, 10.0, 9.0
+PACK = "kai-binpack"
+"""The rule unless the policy names another: fewest free devices, or least free CPU."""
 SPREAD = "spread"
+_DEFAULT = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Seating:
             score = score + NOW * ask.now[rows]
         elif len(rows) == 1:
             return int(rows[0])
-        if demand.kind in (DeviceKind.SHARED, DeviceKind.MEMORY) and not ask.spreads:
+        if demand.kind in (DeviceKind.SHARED, DeviceKind.MEMORY) and ask.rule != SPREAD:
             score = score + SHARES * self._has_shared(demand, rows)
         if ask.liked is not None:
             score = score + NEAR * ask.liked[rows]
@@ -99,34 +104,44 @@ class Seating:
         equal = rows[score == score.max()]
         return int(equal[self._order()[equal].argmin()])
 
-    def spreads(self, crew: Crew, leaf: Knot) -> bool:
-        """Return whether the tasks of a group are spread instead of packed."""
+    def rule(self, crew: Crew, leaf: Knot) -> str:
+        """Return the rule by which the tasks of a group are packed, or spread."""
         policy, members = self._desk.policy, crew.members(leaf)
         alone = len(crew.entry.members) == 1 and members.group.most == 1
-        is_small = alone and is_below_node(self._books, members.demand)
-        return (policy.small if is_small else policy.gang) == SPREAD
+        if alone and is_below_node(self._books, members.demand):
+            return PACK if policy.small == _DEFAULT.small else policy.small
+        return PACK if policy.gang == _DEFAULT.gang else policy.gang
 
     def _pack(self, demand: Demand, rows: Ints, ask: _Ask) -> Floats:
         """Score how full nodes are (or how empty) in what the task asks for: devices, or CPU."""
         books = self._books
         r = CPU_ROW if demand.kind is DeviceKind.NONE else GPU_ROW
         capacity, free = books.capacity[r], np.maximum(books.open[r], 0)
-        if ask.spreads:
+        if ask.rule == SPREAD:
             if r == GPU_ROW:
                 free = np.maximum(books.share, 0).sum(axis=0) / WHOLE
             part: Floats = free[rows] / np.maximum(capacity[rows], 1)
             return part
+        other = self._desk.placer.profile.scores.get(ask.rule)
+        if other is not None and demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG):
+            return self._by(other.score, demand, rows)
         some = ask.rows[capacity[ask.rows] > 0]
-        if not len(some):
-            return np.zeros(len(rows))
-        least, most = int(free[some].min()), int(free[some].max())
-        if not most:
-            return np.zeros(len(rows))
-        packed: Floats = np.full(len(rows), PACKED)
+        least, most = int(free[some].min(initial=1 << 40)), int(free[some].max(initial=0))
+        packed: Floats = np.full(len(rows), PACKED if most else 0.0)
         if least < most:
             packed *= 1.0 - (free[rows] - least) / (most - least)
         packed *= capacity[rows] > 0
         return packed
+
+    def _by(self, score: Score, demand: Demand, rows: Ints) -> Floats:
+        """Score by another rule, within the band of how full nodes are."""
+        books, shape = self._books, demand.shape
+        score.before(books, shape)
+        values, prices = score.raw(books, shape, rows), score.prices(books, shape)
+        values = values if prices is None else values - prices[rows]
+        least, most = values.min(), values.max()
+        scaled: Floats = PACKED * (values - least) / max(most - least, 1e-9)
+        return scaled
 
     def _has_shared(self, demand: Demand, rows: Ints) -> Bools:
         """Return the rows with a device in use that has enough left."""
@@ -206,7 +221,7 @@ class _Ask:
     """All rows of the set of nodes."""
     liked: Floats | None
     now: Bools | None
-    spreads: bool
+    rule: str
 
 
 def _by_leaf(chosen: Chosen) -> list[tuple[Knot, list[int]]]:
@@ -274,25 +289,25 @@ class _Seats:
             rows = rows[area.only[rows]]
         part = Part(leaf.group, demand, 1)
         left = list(self.chosen[leaf])
-        spreads = self.seating.spreads(self.crew, leaf)
+        rule = self.seating.rule(self.crew, leaf)
         while left:
             fit = placer.fit(part)
             fitting = rows[fit.slots[-1][rows] > 0]
             if not len(fitting):
                 return False
             now = self.outlook.now(fit) if self.outlook is not None else None
-            ask = _Ask(rows, liked, now, spreads)
+            ask = _Ask(rows, liked, now, rule)
             row = self.seating.best(fit, fitting, ask)
             number = min(len(left), self._number(fit, row, ask))
             for task in left[:number]:
-                self._take(leaf, task, row, spreads=spreads)
+                self._take(leaf, task, row, spreads=rule == SPREAD)
             del left[:number]
         return True
 
     def _number(self, fit: Fit, row: int, ask: _Ask) -> int:
         """Return how many tasks would follow each other to a row: it only becomes fuller."""
         is_simple = fit.demand.kind <= DeviceKind.WHOLE and fit.company is None
-        if not is_simple or ask.spreads:
+        if not is_simple or ask.rule != PACK:
             return 1
         most = int(fit.slots[-1][row])
         if self.outlook is not None and ask.now is not None and ask.now[row]:

@@ -10,7 +10,8 @@ each starting from the victims of the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,16 +24,22 @@ from mooring.policy.kai.crew import Crew, Tasks
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Frozen, lift
 from mooring.policy.kai.round import Size
-from mooring.policy.kai.seating import Seat
+from mooring.policy.kai.seating import SPREAD, Seat
 
 if TYPE_CHECKING:
+    from mooring.model.books import Books
     from mooring.model.columns import Bools
+    from mooring.model.demand import Demand
     from mooring.policy.kai.crew import Chosen, Knot
     from mooring.policy.kai.round import Round
     from mooring.policy.kai.seating import Seating
 
 STEPS_OF_A_TRIAL = 10
 """How many steps it counts to try a set of victims."""
+POPS_OF_A_STEP = 16
+"""How many victims are looked at for one step."""
+PROOF_AFTER = 8
+"""After so many sets that failed it is counted whether all candidates together would do."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +48,11 @@ class Chunk:
 
     crew: Crew
     tasks: Tasks
+
+    def rows(self) -> list[int]:
+        """Return the rows that they are on, each once, in order of the tasks."""
+        members = self.crew.entry.members
+        return list(dict.fromkeys(members[group].rows[task] for group, task in self.tasks))
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +88,10 @@ class Rules(Protocol):
 
 class CutShortError(Exception):
     """The search reached its bound."""
+
+
+class _ImpossibleError(Exception):
+    """Not even all candidates together would make room enough."""
 
 
 Sets = Callable[[list[Chunk], int], Iterator[list[Chunk]]]
@@ -116,22 +132,25 @@ class Solver:
         self._outlook = Frozen(self.round)
         mark = self.books.checkpoint()
         lift(self.round)
-        self._gpus = np.maximum(self.books.share, 0).sum(axis=0)
+        self._room = _Room(self.books, [self.crew.members(leaf).demand for leaf, _ in self.tasks])
+        everybody = [Chunk(crew, crew.active_tasks()) for crew in candidates]
         try:
-            if not self._could_be_enough(candidates):
+            if not self._room.holds(len(self.tasks), everybody):
                 return None
             for sets in (self._on_one_node, self._on_few_nodes):
                 trial = self._search(sets)
                 if trial is not None and self._with_devices(trial):
                     return trial
             return None
+        except _ImpossibleError:
+            return None
         finally:
             self.books.rollback(mark)
 
-    def _could_be_enough(self, candidates: list[Crew]) -> bool:
+    def _could_be_enough(self) -> bool:
         """Return whether there would be room if all candidates left, by counting."""
         mark = self.books.checkpoint()
-        for crew in candidates:
+        for crew in (crew for lane in self._lanes.values() for crew in lane):
             remove(self.round.desk, Victim(crew.entry, tuple(crew.active_tasks()), ""))
         placer = self.round.desk.placer
         placer.aim(self.crew.entry.avoid)
@@ -170,86 +189,75 @@ class Solver:
 
     # -- sets of victims --------------------------------------------------------------------
 
-    def _accumulated(self, recorded: list[Chunk]) -> Iterator[list[Chunk]]:
-        """Yield a list that grows by what leaves next; first without any, then one by one."""
+    def _accumulated(self, recorded: list[Chunk]) -> Iterator[Chunk]:
+        """Yield what leaves next, one after the other, without those who leave anyway."""
         known = {(chunk.crew.name, *task) for chunk in recorded for task in chunk.tasks}
         originals = {crew.name: crew for lane in self._lanes.values() for crew in lane}
         line = Line(self.round, self._lanes, reverse=True)
-        found: list[Chunk] = []
-        yield found
+        popped = 0
         while line:
             crew = line.pop()
-            self._count(1)
-            tasks = crew.chunk()
-            every = crew.active_tasks()
+            popped += 1
+            self._count(popped % POPS_OF_A_STEP == 0)
+            tasks, every = crew.chunk(), crew.active_tasks()
             is_new = not any((crew.name, *task) in known for task in tasks)
             gone = tasks if is_new else [t for t in every if (crew.name, *t) in known]
             if tasks and len(gone) < len(every):
                 line.push(crew.without(gone))
             if is_new and tasks:
-                found.append(Chunk(originals[crew.name], tasks))
-                yield found
+                yield Chunk(originals[crew.name], tasks)
 
     def _on_one_node(self, recorded: list[Chunk], k: int) -> Iterator[list[Chunk]]:
         """Yield, for each node of the newest victim, all victims there, as far as they go."""
-        for found in self._accumulated(recorded):
-            if not found:
-                if recorded:
-                    yield []
-                continue
-            names = self.books.nodes
-            rows = {self._row(found[-1].crew, task) for task in found[-1].tasks}
-            for row in sorted(rows, key=lambda row: names[row].name):
-                there = {c.crew.name for c in found if row in self._rows(c)}
-                yield [chunk for chunk in found if chunk.crew.name in there]
+        if recorded:
+            yield []
+        room = self._room.after(recorded)
+        numbers: dict[str, list[int]] = {}
+        there: dict[int, dict[str, None]] = {}
+        found: list[Chunk] = []
+        for chunk in self._accumulated(recorded):
+            name = chunk.crew.name
+            numbers.setdefault(name, []).append(len(found))
+            found.append(chunk)
+            rows = chunk.rows()
+            for row in rows:
+                there.setdefault(row, {})[name] = None
+            for row in sorted(rows, key=lambda row: self.books.nodes[row].name):
+                some = [found[i] for i in sorted(i for n in there[row] for i in numbers[n])]
+                if room.holds(k, some):
+                    yield some
 
     def _on_few_nodes(self, recorded: list[Chunk], k: int) -> Iterator[list[Chunk]]:
         """Yield the victims on few nodes that could be enough, on more nodes, and so on."""
-        freed: dict[int, int] = {}
-        for chunk in recorded:
-            self._add_gpus(freed, chunk)
-        demands = [self.crew.members(leaf).demand for leaf, _ in self.tasks[:k]]
-        asked = [demand.weight - 1 for demand in demands]
-        feasible = self._feasible(recorded)
-        for found in self._accumulated(recorded):
-            on: dict[int, list[Chunk]] = {}
-            room = {row: int(self._gpus[row]) + more for row, more in freed.items()}
-            for chunk in found:
-                for row in self._rows(chunk):
-                    on.setdefault(row, []).append(chunk)
-                    room.setdefault(row, int(self._gpus[row]))
-                self._add_gpus(room, chunk)
-            rows = [row for row in on if room[row] >= min(asked)]
-            rows.sort(key=lambda row: room[row])
-            idle = [row for row in np.flatnonzero(feasible).tolist() if row not in on]
-            left = sum(asked) - sum(room.get(row, int(self._gpus[row])) for row in idle)
-            for number in _prefixes([room[row] for row in rows], left):
-                picked = {id(chunk) for row in rows[:number] for chunk in on[row]}
-                yield [chunk for chunk in found if id(chunk) in picked]
-
-    def _add_gpus(self, room: dict[int, int], chunk: Chunk) -> None:
-        """Add the thousandths of devices that tasks would leave, by row."""
-        for group, task in chunk.tasks:
-            members = chunk.crew.entry.members[group]
-            row = members.rows[task]
-            room[row] = room.get(row, 0) + members.demand.weight - 1
-
-    def _row(self, crew: Crew, task: tuple[str, int]) -> int:
-        return crew.entry.members[task[0]].rows[task[1]]
-
-    def _rows(self, chunk: Chunk) -> list[int]:
-        """Return the rows of a chunk, each once, in order of its tasks."""
-        return list(dict.fromkeys(self._row(chunk.crew, task) for task in chunk.tasks))
+        room, feasible = self._room.after(recorded), self._feasible(recorded)
+        free = sum(room.free(row) for row in np.flatnonzero(feasible).tolist())
+        if recorded and room.wanted(k) <= free:
+            yield []
+        whole = self._room.after(recorded)
+        there: dict[int, list[Chunk]] = {}
+        found: list[Chunk] = []
+        for chunk in self._accumulated(recorded):
+            found.append(chunk)
+            whole.add(chunk)
+            for row in chunk.rows():
+                if row not in there and feasible[row]:
+                    free -= room.free(row)
+                there.setdefault(row, []).append(chunk)
+            if not whole.holds(k, ()):
+                continue
+            rows = [row for row in there if whole.free(row) >= room.least(k)]
+            rows.sort(key=whole.free)
+            for number in _prefixes([whole.free(row) for row in rows], room.wanted(k) - free):
+                picked = {id(each) for row in rows[:number] for each in there[row]}
+                yield [each for each in found if id(each) in picked]
 
     def _feasible(self, chunks: list[Chunk]) -> Bools:
         """Return the nodes to look at: for tasks with devices, those with devices to have."""
         demands = [self.crew.members(leaf).demand for leaf, _ in self.tasks]
-        if any(demand.kind is DeviceKind.NONE for demand in demands):
+        if any(demand.kind in (DeviceKind.NONE, DeviceKind.MIG) for demand in demands):
             return self.books.present.copy()
-        feasible: Bools = self._gpus > 0
-        if any(demand.kind is DeviceKind.MIG for demand in demands):
-            feasible = self.books.present.copy()
-        feasible[[row for chunk in chunks for row in self._rows(chunk)]] = True
+        feasible: Bools = self._room.gpus > 0
+        feasible[[row for chunk in chunks for row in chunk.rows()]] = True
         return feasible
 
     # -- one set ----------------------------------------------------------------------------
@@ -265,6 +273,8 @@ class Solver:
         if not victims or key in self._failed:
             return None
         self._count(STEPS_OF_A_TRIAL)
+        if len(self._failed) == PROOF_AFTER and not self._could_be_enough():
+            raise _ImpossibleError
         crews = list(dict.fromkeys([self.crew, *(chunk.crew for chunk in victims)]))
         saved = [(crew, crew.save()) for crew in crews]
         mark = self.books.checkpoint()
@@ -373,10 +383,62 @@ class Solver:
         placer.aim(crew.entry.avoid)
         if not placer.fit(Part(seat.group, demand, 1)).slots[-1][row]:
             raise LookupError
-        spreads = self.seating.spreads(crew, crew.home(seat.group, seat.task))
-        mask = self.seating.devices(demand, row, spreads=spreads)
+        rule = self.seating.rule(crew, crew.home(seat.group, seat.task))
+        mask = self.seating.devices(demand, row, spreads=rule == SPREAD)
         self.books.take(demand, (row,), (mask,), crew.entry.account)
         return Seat(seat.group, seat.task, row, mask)
+
+
+class _Room:
+    """Thousandths of devices that are free, or would be, by row: what can be told by counting."""
+
+    def __init__(self, books: Books, demands: list[Demand]) -> None:
+        self.gpus = np.maximum(books.share, 0).sum(axis=0)
+        self._asked = [
+            demand.weight - 1 if demand.kind in (DeviceKind.WHOLE, DeviceKind.SHARED) else 0
+            for demand in demands
+        ]
+        self._freed: dict[int, int] = {}
+        self._size = min(self._asked, default=0)
+        """The least that any task asks for."""
+        self._slots = int((self.gpus // self._size).sum()) if self._size else 0
+        self._sum = int(self.gpus.sum())
+
+    def after(self, chunks: Iterable[Chunk]) -> _Room:
+        """Return the room there would be if tasks were gone."""
+        new = copy(self)
+        new._freed = dict(self._freed)
+        for chunk in chunks:
+            new.add(chunk)
+        return new
+
+    def add(self, chunk: Chunk) -> None:
+        """Add what tasks would leave."""
+        for group, task in chunk.tasks:
+            members = chunk.crew.entry.members[group]
+            row, more = members.rows[task], members.demand.weight - 1
+            before = self.free(row)
+            self._freed[row] = self._freed.get(row, 0) + more
+            self._sum += more
+            if self._size:
+                self._slots += (before + more) // self._size - before // self._size
+
+    def free(self, row: int) -> int:
+        """Return what is free on a row."""
+        return int(self.gpus[row]) + self._freed.get(row, 0)
+
+    def wanted(self, k: int) -> int:
+        """Return what the first tasks ask for together."""
+        return sum(self._asked[:k])
+
+    def least(self, k: int) -> int:
+        """Return the least that one of the first tasks asks for."""
+        return min(self._asked[:k])
+
+    def holds(self, k: int, more: Iterable[Chunk]) -> bool:
+        """Return whether the first tasks could have room, if some more were gone."""
+        room = self.after(more) if more else self
+        return room._sum >= self.wanted(k) and (not self._size or room._slots >= k)
 
 
 def _stays(crew: Crew, seat: Seat) -> bool:
