@@ -12,9 +12,9 @@ from tests.scenarios.story import Left, Story
 HOUR = 3600.0
 
 
-def crash(name: str, *tasks: int) -> TasksChanged:
-    """Let tasks fail."""
-    return TasksChanged(name, "main", tasks, TaskState.FAILED)
+def crash(at: float, name: str, task: int = 0) -> TasksChanged:
+    """Let a task fail."""
+    return TasksChanged(name, "main", (task,), TaskState.FAILED, at)
 
 
 def test_a_second_node_failure_keeps_the_gang() -> None:
@@ -55,7 +55,7 @@ def test_a_restart_budget_ends_a_crash_loop() -> None:
     story.at(0, gang("loop", tasks=2, gpus=4))
     story.at(1, task("next", 8))
     for time in (100, 200, 300):
-        story.tell(time, crash("loop", 1))
+        story.tell(time, crash(time, "loop", 1))
     story.go(400)
 
     assert story.starts("loop") == [0, 100, 200]
@@ -70,7 +70,7 @@ def test_a_node_that_keeps_failing_is_avoided_for_a_while() -> None:
     policy = Policy(failure=Failure(node_failures=2, node_window_s=HOUR))
     story = Story("a=8", policy=policy)
     story.at(0, task("t", 8))
-    story.tell(100, crash("t", 0)).tell(200, crash("t", 0))
+    story.tell(100, crash(100, "t")).tell(200, crash(200, "t"))
     story.go(300)
     assert story.starts("t") == [0, 100]
     assert story.waiting() == ["t"]

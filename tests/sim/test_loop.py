@@ -431,3 +431,10 @@ def test_a_life_recorded_by_a_listener_replays(tmp_path: Path) -> None:
     assert result.is_same
     assert result.decisions == len(decisions) > 100
     assert sum(isinstance(decision, Bind) for decision in decisions) > 100
+
+
+def test_work_that_takes_long_to_start_runs_since_it_did() -> None:
+    """Not since the cycle before: minimum run times and limits count from then."""
+    life = Life("a=8", start_s=30.0).submit(10.0, task("t")).run(100.0)
+
+    assert life.engine.entries()["t"].running_since == 40.0

@@ -8,6 +8,7 @@ back. It knows nothing of traces, files or printing; listeners see every cycle.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -204,7 +205,7 @@ class Loop:
         placement = bind.placement
         runs = TasksChanged(bind.workload, placement.group, placement.tasks, TaskState.RUNNING)
         if self._start_s:
-            self._later(self._start_s, runs)
+            self._later(self._start_s, replace(runs, at=self.now + self._start_s))
         else:
             self._observe(runs)  # no fact of an instant: the engine need not decide again for it
 
@@ -249,7 +250,7 @@ class Loop:
                 del self._change_of[workload, group, task]
                 if task < len(states) and states[task] in legal:
                     left.append(task)
-        return TasksChanged(workload, group, tuple(left), event.state) if left else None
+        return replace(event, tasks=tuple(left)) if left else None
 
 
 def _runs(entry: Entry) -> bool:
