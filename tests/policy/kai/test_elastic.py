@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.policy.kai.cases import Case, Table
+from tests.policy.kai.cases import Case, Table, read_workload
 
 case = Table()
 
@@ -156,6 +158,32 @@ case(
     waiting="b B 2",
     ends="a@n0,n0 b@n1",
     evicted="a",
+)
+
+case(
+    "only what is above its minimum, where that is all that may be evicted",
+    nodes="n=3",
+    queues="A gpu=3 | B gpu=3",
+    busy=((replace(read_workload("a A 1x1..3")[0], semi_preemptible=True), "n,n,n"),),
+    waiting="b B 1x2",
+    ends="a:3 | waits b",
+)
+case(
+    "beyond its quota it loses that",
+    nodes="n=3",
+    queues="A gpu=1 | B gpu=3",
+    busy=((replace(read_workload("a A 1x1..3")[0], semi_preemptible=True), "n,n,n"),),
+    waiting="b B 1x2",
+    ends="a:1 b:2",
+    evicted="a",
+)
+case(
+    "and no more",
+    nodes="n=3",
+    queues="A | B gpu=3",
+    busy=((replace(read_workload("a A 1x1..3")[0], semi_preemptible=True), "n,n,n"),),
+    waiting="b B 1x3",
+    ends="a:3 | waits b",
 )
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tests.policy.kai.cases import Case
 
-Decide = "Callable[..., dict[str, Any]]"
-
 RECLAIM = """
 now: 1000
 nodes: [{name: n, gpus: 2, gpu_model: H100}]
@@ -119,7 +117,8 @@ queues:
   - {name: b, quotas: [{resource: gpu, quota: 1}]}
 policy: {profile: kai, eviction: {reclaim_minimum_run: 0}}
 workloads:
-  - {name: a1, queue: a, gpus: 1, running: true, started_at: 900, placements: [{nodes: [n], devices: [[0]]}]}
+  - {name: a1, queue: a, gpus: 1, running: true, started_at: 900,
+     placements: [{nodes: [n], devices: [[0]]}]}
   - {name: b1, queue: b, gpus: 1, preemption_delay: 30s, submitted_at: 990}
 """
 

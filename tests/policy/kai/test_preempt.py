@@ -154,6 +154,27 @@ case(
     evicted="a1:preempt",
 )
 
+case(
+    "a victim that finds another place is moved",
+    nodes="n0=2 n1=2",
+    queues="A gpu=4",
+    running="a1 A 1 @n0 p=1 | a2 A 1 @n1 p=1",
+    waiting="a3 A 2 p=9 fixed",
+    ends="a1@n0 a2@n0 a3@n1",
+    moved="a2",
+)
+case(
+    "what would start and be evicted at once does not start",
+    # a2 does not fit beside a1; a3 does, but then a2 takes the room of both.
+    nodes="n=2",
+    queues="A gpu=2",
+    running="a1 A 1 @n p=1",
+    waiting="a2 A 2 p=9 | a3 A 1 p=1",
+    ends="a2 | waits a1 a3",
+    evicted="a1",
+    first="",
+)
+
 # -- consolidation --------------------------------------------------------------------------
 
 case(

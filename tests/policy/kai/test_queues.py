@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.policy.kai.cases import Case, Table
+from tests.policy.kai.cases import Case, Table, read_workload
 
 case = Table()
 
@@ -156,6 +158,16 @@ case(
     queues="A gpu=4 | B gpu=4",
     waiting="a1 A 4 | a2 A 1 | b1 B 1 | b2 B 1",
     ends="b1 b2 | waits a1 a2",
+)
+
+case(
+    "who is switched off claims nothing",
+    # B has nothing that could start: all four are A's.
+    nodes="n=4",
+    queues="A | B | C gpu=1",
+    running="a1 A 1 @n | a2 A 1 @n | a3 A 1 @n | c1 C 1 @n",
+    more=(replace(read_workload("b1 B 1x2")[0], active=False),),
+    ends="a1 a2 a3 c1 | waits b1",
 )
 
 

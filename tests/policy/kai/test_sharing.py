@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mooring.model.workload import PodGroup, Shape, Workload
 from tests.policy.kai.cases import KAI, Case, Table
 
 case = Table()
@@ -188,6 +190,40 @@ case(
     ends="a1 b | waits a2",
     evicted="a2:quota",
 )
+
+# -- instances ------------------------------------------------------------------------------
+
+
+def _instance(name: str, queue: str, profile: str, **facts: Any) -> Workload:
+    group = PodGroup("main", Shape(gpus=1, mig=profile))
+    return Workload(name, (group,), queue, **facts)
+
+
+def _mig(ends: str, *workloads: Workload, queues: str) -> Case:
+    table = Table()
+    table("instances", nodes="n=1", queues=queues, more=workloads, ends=ends)
+    each = table.cases[0]
+    nodes = tuple(
+        replace(n, devices=tuple(replace(d, mig="a100-40gb") for d in n.devices))
+        for n in each.scenario.nodes
+    )
+    return replace(each, scenario=replace(each.scenario, nodes=nodes))
+
+
+def test_an_instance_counts_as_many_devices_as_it_has_compute_slices() -> None:
+    """Seven slices: a quota of 3 has room for a 2g and a 1g, and no more."""
+    asked = [
+        _instance("two", "A", "2g.10gb", preemptible=False),
+        _instance("also-two", "A", "2g.10gb", preemptible=False),
+        _instance("one", "A", "1g.5gb", preemptible=False),
+    ]
+    _mig("two one | waits also-two", *asked, queues="A gpu=3").check()
+
+
+def test_what_is_left_of_instances_is_shared_out() -> None:
+    """Seven slices, weights 1 : 1; five instances of 1g each: four for the older queue."""
+    asked = [_instance(f"{q}{i}", q.upper(), "1g.5gb") for i in range(5) for q in "ab"]
+    _mig("a0 a1 a2 a3 b0 b1 b2 | waits a4 b3 b4", *asked, queues="A | B").check()
 
 
 @pytest.mark.parametrize("each", case.cases, ids=lambda each: each.name)

@@ -15,6 +15,7 @@ from mooring.model.mig import GEOMETRIES
 from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
 from mooring.policy.kai.crew import Crew
+from mooring.policy.offers import gate
 from mooring.policy.quota import LIMIT, QUOTA, Shortage
 from mooring.policy.share import add_up, allocatable_share, shares
 from mooring.policy.tree import NO_BOUND, NOBODY
@@ -74,7 +75,16 @@ class Round:
         if crew is None:
             levels = self.books.tree.level_of
             crew = self._crews[name] = Crew(entry, self.desk.priority(entry), levels)
+            self._note_held(crew)
         return crew
+
+    def _note_held(self, crew: Crew) -> None:
+        """Let tasks that have a place to go to not wait for another."""
+        hold = self.desk.holds.get(crew.name)
+        for tasks, seats in hold.seats if hold is not None else ():
+            group = seats.part.name
+            waiting = {t for leaf in crew.leaves() if leaf.group == group for t in leaf.waiting}
+            crew.join((group, task) for task in tasks if task in waiting)
 
     def everyone(self) -> Iterator[Crew]:
         """Yield all workloads whose places are known and whose queue counts, in order of coming."""
@@ -116,8 +126,9 @@ class Round:
         tree.quota = self.quota
         pending = [[0] * self.width for _ in tree.names]
         for entry in desk.entries.values():
-            wants = not entry.charged_only and not self.is_out[entry.queue]
-            if not wants or not any(members.spare > 0 for members in entry.members.values()):
+            counts = not entry.charged_only and not self.is_out[entry.queue]
+            wants = counts and any(members.spare > 0 for members in entry.members.values())
+            if not wants or gate(desk, entry):
                 continue
             crew = self.crew(entry)
             row = pending[crew.queue]

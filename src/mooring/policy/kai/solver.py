@@ -117,6 +117,7 @@ class Solver:
         self.rules = rules
         self.tasks = [(leaf, task) for leaf, tasks in crew.wanted() for task in tasks]
         self.steps = 0
+        self._is_proven = False
         self._pending = pending
         self._failed: set[tuple[int, frozenset[tuple[str, str, int]]]] = set()
 
@@ -273,8 +274,10 @@ class Solver:
         if not victims or key in self._failed:
             return None
         self._count(STEPS_OF_A_TRIAL)
-        if len(self._failed) == PROOF_AFTER and not self._could_be_enough():
-            raise _ImpossibleError
+        if len(self._failed) >= PROOF_AFTER and not self._is_proven:
+            self._is_proven = True
+            if not self._could_be_enough():
+                raise _ImpossibleError
         crews = list(dict.fromkeys([self.crew, *(chunk.crew for chunk in victims)]))
         saved = [(crew, crew.save()) for crew in crews]
         mark = self.books.checkpoint()
