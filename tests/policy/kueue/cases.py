@@ -11,13 +11,15 @@ has one huge node of its name; `nodes` gives others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mooring.engine import Engine
 from mooring.model.cluster import Device, Node, Taint
 from mooring.model.events import Adopted
 from mooring.model.memory import Memory
-from mooring.model.plan import Bind, Evict
+from mooring.model.plan import Bind, Decision, Evict
 from mooring.model.queues import EvictionRules, Flavor, Fungibility, Queue, Quota, ResourceGroup
 from mooring.model.resources import amounts
 from mooring.model.scenario import Scenario
@@ -34,10 +36,7 @@ from mooring.model.workload import (
 from mooring.sim.settle import decide_once, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mooring.engine import Engine
-    from mooring.model.plan import Decision, Reason
+    from mooring.model.plan import Reason
 
 UNITS = {"cpu": 1000, "gpu": 1000, "memory": 1024}
 DEFAULT = "default"

@@ -229,6 +229,13 @@ CASES = {
         "",
         "b0",
     ),
+    "work of a queue on hold is left alone": (
+        "co\na < co cpu=4 reclaim=any\nb < co cpu=0 stop=hold",
+        "b0 b cpu=4",
+        "w a cpu=2",
+        "",
+        "b0",
+    ),
     # -- while borrowing
     "eviction while borrowing, where that is allowed": (
         "co\na < co cpu=4 reclaim=lower-priority borrowing=lower-priority\nb < co cpu=4",

@@ -18,16 +18,15 @@ INITIAL = "initial-share"
 
 def nine(**weights: float) -> str:
     rows = [
-        f"{q} < co cpu=3 reclaim=any within=lower-priority weight={weights.get(q, 1)}" for q in "abc"
+        f"{q} < co cpu=3 reclaim=any within=lower-priority weight={weights.get(q, 1)}"
+        for q in "abc"
     ]
     return "\n".join(["co", *rows])
 
 
 def some(queue: str, count: int, cpu: int = 1, since: int = 0) -> str:
     """Return running workloads of a queue: `b1`, `b2` …, each let in after the one before."""
-    return "\n".join(
-        f"{queue}{i} {queue} cpu={cpu} since={since + i}" for i in range(1, count + 1)
-    )
+    return "\n".join(f"{queue}{i} {queue} cpu={cpu} since={since + i}" for i in range(1, count + 1))
 
 
 def rows(*parts: str) -> str:

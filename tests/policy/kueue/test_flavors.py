@@ -12,6 +12,10 @@ from mooring.model.workload import PodGroup, Requirement, Shape, Toleration, Wor
 from tests.policy.kueue.cases import Case, End, flavor, workload_of
 
 TWO = "a one/cpu=4 two/cpu=4"
+BOTH_NEXT = """
+    co
+    b < co one/cpu=0 two/cpu=4
+    a < co one/cpu=4 two/cpu=0 within=lower-priority when_borrowing=next when_preempting=next"""
 
 CHOICES = {
     # name: (queues, running, waiting, starts, evicts)
@@ -105,7 +109,11 @@ CHOICES = {
         "s:preempt",
     ),
     "rather taking back from others than from its own": (
-        "co\na < co one/cpu=4 two/cpu=4 within=lower-priority reclaim=any\nb < co one/cpu=0 two/cpu=0",
+        """
+        co
+        a < co one/cpu=4 two/cpu=4 within=lower-priority reclaim=any
+        b < co one/cpu=0 two/cpu=0
+        """,
         "r a cpu=4 on=one\ns b cpu=4 on=two",
         "w a cpu=4 prio=1",
         "",
@@ -113,33 +121,21 @@ CHOICES = {
     ),
     "rather borrowing than evicting": (
         # one: evicts r, no borrowing; two: fits, borrows
-        """
-        co
-        a < co one/cpu=4 two/cpu=0 within=lower-priority when_borrowing=next when_preempting=next
-        b < co one/cpu=0 two/cpu=4
-        """,
+        BOTH_NEXT,
         "r a cpu=4 on=one",
         "w a cpu=4 prio=1",
         "w@two",
         "",
     ),
     "or rather evicting than borrowing": (
-        """
-        co
-        a < co one/cpu=4 two/cpu=0 within=lower-priority when_borrowing=next when_preempting=next prefer=preempting
-        b < co one/cpu=0 two/cpu=4
-        """,
+        BOTH_NEXT + " prefer=preempting",
         "r a cpu=4 on=one",
         "w a cpu=4 prio=1",
         "",
         "r:preempt",
     ),
     "but rather borrowing than evicting nobody": (
-        """
-        co
-        a < co one/cpu=4 two/cpu=0 within=lower-priority when_borrowing=next when_preempting=next prefer=preempting
-        b < co one/cpu=0 two/cpu=4
-        """,
+        BOTH_NEXT + " prefer=preempting",
         "r a cpu=4 on=one prio=5",
         "w a cpu=4 prio=1",
         "w@two",

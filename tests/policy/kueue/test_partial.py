@@ -16,7 +16,13 @@ CASES = {
     "the least that will do": ("a cpu=2", "", "w a cpu=1 tasks=6 partial=2", "", 2),
     "not less": ("a cpu=4", "", "w a cpu=1 tasks=6 partial=5", "", 0),
     "not at all without leave": ("a cpu=4", "", "w a cpu=1 tasks=6", "", 0),
-    "with what is borrowed": ("co\na < co cpu=2\nb < co cpu=2", "", "w a cpu=1 tasks=6 partial=2", "", 4),
+    "with what is borrowed": (
+        "co\na < co cpu=2\nb < co cpu=2",
+        "",
+        "w a cpu=1 tasks=6 partial=2",
+        "",
+        4,
+    ),
     "within the borrowing limit": (
         "co\na < co cpu=2+1\nb < co cpu=2",
         "",

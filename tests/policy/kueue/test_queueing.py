@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.model.plan import Blocked, Leaving, NotAllowed, OverQuota, Stopped
+from mooring.model.events import Ended
+from mooring.model.plan import Blocked, Leaving, NotAllowed, OverQuota, Reason, Stopped
+from mooring.model.resources import amounts
 from mooring.model.settings import Policy
+from mooring.model.workload import PodGroup, Shape, Workload
 from tests.policy.kueue.cases import Case
 
 ALONE = "a cpu=10"
@@ -287,10 +290,14 @@ class TestStickyHead:
         assert (end.runs, end.waits) == ("p q", "low")
 
     def test_other_queues_go_on_meanwhile(self) -> None:
-        case = replace(self.CASE, queues=self.CASE.queues + "\nb cpu=5", waiting="""
+        case = replace(
+            self.CASE,
+            queues=self.CASE.queues + "\nb cpu=5",
+            waiting="""
             p a cpu=6 prio=5
             b1 b cpu=3
-        """)
+        """,
+        )
         end = case.decide()
         assert (end.starts, end.evicts) == ("b1", "low:preempt")
 
@@ -307,6 +314,31 @@ class TestStickyHead:
         assert case.settle().runs == "p q"
 
 
+class TestGrowth:
+    """What runs may grow above its minimum as far as quota and room go."""
+
+    def grown(self, quota: int, most: int = 5) -> tuple[int, tuple[Reason, ...]]:
+        shape = Shape(amounts({"cpu": 1000}))
+        work = Workload("w", (PodGroup("main", shape, 2, most),), "a")
+        end = Case(f"a cpu={quota}", more_waiting=(work,)).settle()
+        return end.tasks("w"), end.why("w")
+
+    def test_to_its_most(self) -> None:
+        assert self.grown(9) == (5, ())
+
+    def test_as_far_as_quota_goes(self) -> None:
+        assert self.grown(4) == (4, (OverQuota("a", "default", "cpu", 1000, 0),))
+
+    def test_its_minimum_comes_first(self) -> None:
+        assert self.grown(1)[0] == 0
+
+    def test_others_start_before_it_grows(self) -> None:
+        shape = Shape(amounts({"cpu": 1000}))
+        work = Workload("w", (PodGroup("main", shape, 2, 5),), "a")
+        end = Case("a cpu=5", waiting="v a cpu=2 at=9", more_waiting=(work,)).settle()
+        assert (end.runs, end.tasks("w")) == ("v w", 3)
+
+
 def test_a_quiet_cycle_decides_nothing() -> None:
     end = Case(PAIR, "a0 a cpu=6", "b1 b cpu=5\na1 a cpu=9").decide()
     for now in range(101, 106):
@@ -315,8 +347,6 @@ def test_a_quiet_cycle_decides_nothing() -> None:
 
 
 def test_whoever_waits_is_looked_at_again_when_something_ends() -> None:
-    from mooring.model.events import Ended
-
     end = Case(ALONE, "r a cpu=7", "a1 a cpu=4").decide()
     end.engine.observe(Ended("r"))
     assert len(end.engine.decide(101.0).decisions) == 1

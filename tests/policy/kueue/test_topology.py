@@ -10,7 +10,7 @@ import pytest
 from mooring.model.cluster import Node
 from mooring.model.plan import Impossible, NoRoom
 from mooring.model.resources import amounts
-from mooring.model.workload import PodGroup, Shape, Slice, TopologyRequest, Workload
+from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
 from tests.policy.kueue.cases import Case, End
 
 LEVELS = {1: "rack", 2: "block rack"}
@@ -171,7 +171,9 @@ class TestOthers:
         assert end.nodes("w") == "y=2"
 
     def test_no_room_in_one_rack_now(self) -> None:
-        end = end_of("r: x=4 | s: y=4", "w a cpu=1 tasks=4 required=rack", "r1 a cpu=1 on=x,y tasks=2")
+        end = end_of(
+            "r: x=4 | s: y=4", "w a cpu=1 tasks=4 required=rack", "r1 a cpu=1 on=x,y tasks=2"
+        )
         assert end.why("w")[0] == NoRoom("main", "rack", 4, 3)
 
     def test_no_room_in_one_rack_ever(self) -> None:
@@ -189,17 +191,20 @@ class TestOthers:
 class TestLeaderAndWorkers:
     """A group of two: one leader, and workers, in one domain."""
 
-    def end(self, picture: str, leader: int, workers: int, cpu: int = 1, **topology: str) -> End:
+    def end(
+        self,
+        picture: str,
+        leader: int,
+        workers: int,
+        cpu: int = 1,
+        required: str = "",
+        preferred: str = "",
+    ) -> End:
         groups = (
             PodGroup("leader", Shape(amounts({"cpu": leader * 1000})), 1),
             PodGroup("workers", Shape(amounts({"cpu": cpu * 1000})), workers),
         )
-        slices = tuple(
-            Slice(level, int(size))
-            for level, _, size in [topology.pop("slices", "").partition(":")]
-            if level
-        )
-        request = TopologyRequest(**topology, slices=slices)
+        request = TopologyRequest(required, preferred)
         both = PodGroup("both", groups=groups, topology=request)
         nodes = nodes_of(picture)
         work = Workload("w", (both,), "a")

@@ -52,7 +52,7 @@ class KueueCourt:
             self._waiting.pop(name, None)
             self._parked.pop(name, None)
             self._say(name, ())
-            if any(members.spare > 0 for members in entry.members.values()):
+            if name not in self._growing and any(m.spare > 0 for m in entry.members.values()):
                 self._growing[name] = None
                 self._is_fresh = True
         elif name not in self._waiting:
@@ -97,8 +97,7 @@ class KueueCourt:
             cycle = Cycle(desk, lineup)
             is_over = not cycle.run()
             for name in cycle.started:
-                self._waiting.pop(name, None)
-                self._say(name, ())
+                self.wait(desk.entries[name])
             must_wait = must_wait or cycle.must_wait
             if is_over:
                 break

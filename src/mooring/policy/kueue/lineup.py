@@ -41,7 +41,9 @@ class Lineup:
         """How far each had come before: who is there again has been through all flavors."""
         self.started: dict[str, None] = {}
         self.runners = {
-            entry.workload.name: self.runner(entry) for entry in desk.running() if _may_leave(entry)
+            entry.workload.name: self.runner(entry)
+            for entry in desk.running()
+            if _may_leave(entry) and not self._is_stopped(entry)
         }
         """Those who could be asked to leave."""
         self._lines: dict[int, Line] = {}
@@ -62,6 +64,10 @@ class Lineup:
 
     def _rank(self, entry: Entry) -> tuple[int, float, int]:
         return -self.desk.priority(entry), entry.workload.submitted_at, entry.sequence
+
+    def _is_stopped(self, entry: Entry) -> bool:
+        """Return whether the cluster queue of a workload is out of the game for now."""
+        return bool(self.desk.tree.queues[self.cohorts.cluster_queue[entry.queue]].stop)
 
     def is_strict(self, queue: int) -> bool:
         """Return whether the head of a queue blocks it."""
