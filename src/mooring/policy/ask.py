@@ -100,6 +100,16 @@ class Ask:
         leaves = tuple(leaf for leaf in map(over, self.leaves) if leaf.count)
         return replace(self, root=over(self.root), leaves=leaves)
 
+    def with_codes(self, codes: Mapping[str, int]) -> Ask:
+        """Return an ask whose leaves are placed on and charged to these flavors."""
+
+        def over(part: Part) -> Part:
+            if part.demand is None:
+                return replace(part, parts=tuple(over(child) for child in part.parts))
+            return replace(part, code=codes.get(part.name, part.code))
+
+        return replace(self, root=over(self.root), leaves=tuple(map(over, self.leaves)))
+
 
 def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -> Ask:
     """Resolve levels and shapes of a workload."""

@@ -59,6 +59,8 @@ class Hold:
     size: Request = field(default_factory=dict)
     """What it is charged."""
     since: float = 0.0
+    is_move: bool = False
+    """It ran before and only moves: its start stays the one it had."""
 
 
 class Desk:
@@ -86,6 +88,8 @@ class Desk:
         """Nodes that are closed for all but the workload they are reserved for."""
         self.overtakers: dict[str, None] = {}
         """Those who started before their turn, which has not come yet."""
+        self.leaving_since: dict[TaskKey, float] = {}
+        """Tasks that are on their way out."""
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
         self.version = 0
@@ -121,6 +125,7 @@ class Desk:
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
+        new.leaving_since = dict(self.leaving_since)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         new.promises = self.promises.copy(new)
@@ -448,6 +453,11 @@ class Desk:
             return
         change = self.books.begin_release if releasing else self.books.end_release
         change(members.demand, (row,), entry.account, members.flavor)
+        key = (entry.workload.name, members.group.name, task)
+        if releasing:
+            self.leaving_since[key] = self.now
+        else:
+            self.leaving_since.pop(key, None)
 
     def hold(
         self,
@@ -475,6 +485,12 @@ class Desk:
         placements = tuple(self.placement(tasks, each) for tasks, each in seats)
         self.decisions.append(Reserve(name, placements, until))
 
+    def keep_start(self, entry: Entry, started_at: float | None) -> None:
+        """Let one that is moved keep its place in the line of all who run: it is no new start."""
+        self.holds[entry.workload.name].since = started_at or 0.0
+        self.holds[entry.workload.name].is_move = True
+        self.note_move(entry)
+
     def _held_size(self, name: str) -> Request:
         """Return what a workload is charged for the room that is kept for it."""
         size: Request = {}
@@ -492,6 +508,8 @@ class Desk:
 
     def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
         """Note that tasks have left their places."""
+        for task in tasks:
+            self.leaving_since.pop((entry.workload.name, members.group.name, task), None)
         for hold in self.holds.values():
             for task in tasks:
                 hold.leaving.pop((entry.workload.name, members.group.name, task), None)
@@ -604,6 +622,8 @@ class Desk:
                 if not members.begun:
                     members.reduce(len(seats.rows))
                 self.start(entry, tasks, seats)
+            if hold.is_move:
+                entry.started_at = hold.since
         return found
 
 

@@ -1,16 +1,18 @@
 """The search for victims of profile `default`: the cheapest set without which one can start.
 
-The rights (`rights`) say who may be asked to leave. From a pool of those a set is chosen: few by
-trying all sets, cheapest first; many by counting slots on nodes, cheapest first, or by taking all
-and putting back what is not needed, dearest first. A pool suffices or it does not: taking more away
-never hurts, so where counting is exact a plan is found exactly if there is one.
+The rights (`rights`) say who may be asked to leave: items, that is minima (with all that is above
+them) and single units. Of few, all sets are tried, cheapest first. Of many, a pool is taken away
+by counting slots on nodes, cheapest first, or whole, and what is not needed is put back, dearest
+first. A pool suffices or it does not: taking more away never hurts, so where counting is exact a
+plan is found exactly if there is one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from mooring.policy.desk import Desk
     from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
-    from mooring.policy.rights import Legal, Pool
+    from mooring.policy.rights import Legal
     from mooring.policy.roll import Roll
     from mooring.policy.share import Yardstick
+    from mooring.policy.standing import Item
 
 EXACT_BELOW = 12
 """Pools of fewer victims are searched set by set."""
@@ -59,44 +62,93 @@ class Steps:
 
 
 class Choice:
-    """Chooses victims for one workload out of a pool."""
+    """Chooses victims for one workload among those whom it may ask to leave."""
 
-    def __init__(self, desk: Desk, entry: Entry, offer: Offer, steps: Steps) -> None:
-        self.desk = desk
+    def __init__(self, roll: Roll, entry: Entry, offer: Offer, steps: Steps) -> None:
+        self.desk = roll.desk
+        self.roll = roll
         self.entry = entry
         self.offer = offer
         self.ask = offer.ask
         self.steps = steps
-        desk.promises.settle()
-        self.missing = desk.promises.missing()
+        self.desk.promises.settle()
+        self.missing = self.desk.promises.missing()
         """What promises to queues are short of now; it must not become more."""
+        self._most: dict[int, int] = {}
+        """What its queue may use at most, by pair."""
 
-    def run(self, first: Sequence[Victim], pool: Sequence[Victim]) -> Found | None:
-        """Return a cheap set of victims and the place that they make; None: not even all do.
+    def run(self, rights: Rights) -> Found | None:
+        """Return a cheap set of victims and the place that they make; None: there is none."""
+        self._most = rights.most()
+        light = self._victims(rights.light())
+        found = self._one_of(rights, light) if light else None
+        if found is not None:
+            return found
+        every = self._victims(rights.everyone())
+        return self._one_of(rights, every) if len(every) > len(light) else None
 
-        Those in `first` leave anyway.
-        """
+    def _one_of(self, rights: Rights, every: list[Victim]) -> Found | None:
+        """Return a cheap set out of all these."""
+        if self._is_too_little(every):
+            return None
+        if len(every) < EXACT_BELOW:
+            return self._exact(rights, every)
+        names = {(victim.entry.workload.name, victim.unit) for victim in every}
+        best: Found | None = None
+        for pool in rights.pools():
+            first, rest = (
+                self._victims(e for e in some if e[0].name in names)
+                for some in (pool.first, pool.rest)
+            )
+            if best is not None and self._cost(first) >= self._cost(best[1]):
+                break
+            found = self._from(first, rest)
+            if found is not None:
+                found = self._without(rights, found, first)
+                if best is None or self._cost(found[1]) < self._cost(best[1]):
+                    best = found
+        return best
+
+    def _victims(self, legal: Iterable[Legal]) -> list[Victim]:
+        return [self.roll.victim(item, cause) for item, cause in legal]
+
+    def _item(self, victim: Victim) -> Item:
+        return self.roll.item(victim.entry.workload.name, victim.unit)
+
+    def _from(self, first: Sequence[Victim], pool: Sequence[Victim]) -> Found | None:
+        """Return a cheap set out of a pool; those in `first` leave anyway."""
         books = self.desk.books
         mark = books.checkpoint()
         for victim in first:
             remove(self.desk, victim)
-        found = self._run(pool)
+        found = self.among(pool)
         books.rollback(mark)
         return None if found is None else (found[0], [*first, *found[1]])
 
-    def _run(self, pool: Sequence[Victim]) -> Found | None:
-        if not pool or self._is_too_little(pool):
+    def among(self, pool: Sequence[Victim]) -> Found | None:
+        """Return a cheap set out of a pool, whoever may ask whom; None: not even all suffice."""
+        if self._is_too_little(pool):
             return None
-        if len(pool) < EXACT_BELOW:
-            return self._exact(list(pool))
-        if Slots.can_count(self.desk, self.offer, pool):
+        if pool and Slots.can_count(self.desk, self.offer, pool):
             slots = Slots(self.desk, self.offer, pool)
             if not slots.suffice:
                 return None
-            found = self._trimmed(slots.cheapest())
+            found = self._trimmed(closed(slots.cheapest(), pool))
             if found is not None:
                 return found
         return self._put_back(list(pool))
+
+    def _without(self, rights: Rights, found: Found, first: Sequence[Victim]) -> Found:
+        """Let those of `first` stay after all whom nobody needs, not even for a right."""
+        for victim in sorted(first, key=self._key, reverse=True):
+            names = {victim.entry.workload.name} if not victim.unit else set()
+            some = [v for v in found[1] if v is not victim]
+            if any(v.unit and v.entry.workload.name in names for v in some):
+                continue  # its units would leave without it, which others may be asked for first
+            if some and rights.causes([self._item(v) for v in some]) is not None:
+                seats = self.prove(some)
+                found = found if seats is None else (seats, some)
+        return found
 
     def _is_too_little(self, pool: Sequence[Victim]) -> bool:
         """Return whether all victims together do not have what is asked for, by plain sums."""
@@ -129,7 +181,10 @@ class Choice:
     def _place(self) -> list[Seats] | None:
         """Book a place in the books as they are."""
         self.steps.take()
-        if shortage_of(self.desk, self.entry, self.offer.request) is not None:
+        used, request = self.desk.books.usage_of[self.entry.queue], self.offer.request
+        if any(used[pair] + request[pair] > most for pair, most in self._most.items()):
+            return None
+        if shortage_of(self.desk, self.entry, request) is not None:
             return None
         seats = attempt(self.desk, self.entry, self.offer)
         if seats is None or not self.desk.promises.keeps(self.entry, seats, self.missing):
@@ -143,36 +198,45 @@ class Choice:
         self.desk.books.rollback(mark)
         return seats is not None
 
-    # -- few: set by set --------------------------------------------------------------------
-
-    def _exact(self, pool: list[Victim]) -> Found | None:
-        """Try sets in order of price; of equal ones the fewest victims, then the youngest."""
-        best = self._put_back(pool)
-        if best is None:
-            return None
-        pool = sorted(pool, key=self._key)
-        prices = [price(self.desk, victim) for victim in pool]
-        bound = _cost(prices, [pool.index(victim) for victim in best[1]])
-        heap: list[tuple[Cost, tuple[int, ...]]] = []
-        for first in range(len(pool)):
-            heappush(heap, (_cost(prices, [first]), (first,)))
-        while heap:
-            cost, some = heappop(heap)
-            if cost > bound:
-                break
-            victims = [pool[i] for i in some]
-            seats = self.prove(victims)
-            if seats is not None:
-                return seats, victims
-            for after in range(some[-1] + 1, len(pool)):
-                more = (*some, after)
-                heappush(heap, (_cost(prices, more), more))
-        return best
+    def _cost(self, victims: Iterable[Victim]) -> Cost:
+        names = {victim.entry.workload.name for victim in victims}
+        return sum(price(self.desk, victim) for victim in victims), len(names)
 
     def _key(self, victim: Victim) -> tuple[float, float, int]:
         """Cheapest first; of equal ones the youngest."""
         entry = victim.entry
         return price(self.desk, victim), -(entry.started_at or 0.0), -entry.sequence
+
+    # -- few: set by set --------------------------------------------------------------------
+
+    def _exact(self, rights: Rights, pool: list[Victim]) -> Found | None:
+        """Try sets in order of price; of equal ones the fewest workloads, then the youngest."""
+        pool = sorted(pool, key=self._key)
+        if self.prove(pool) is None:
+            return None
+        heap: list[tuple[Cost, tuple[int, ...]]] = []
+        for first, victim in enumerate(pool):
+            heappush(heap, (self._cost([victim]), (first,)))
+        while heap:
+            _, some = heappop(heap)
+            victims = [pool[i] for i in some]
+            if len(closed(victims, pool)) == len(victims) and not self._is_too_little(victims):
+                seats = self._if_legal(rights, victims)
+                if seats is not None:
+                    return seats
+            for after in range(some[-1] + 1, len(pool)):
+                more = (*some, after)
+                heappush(heap, (self._cost([pool[i] for i in more]), more))
+        return None
+
+    def _if_legal(self, rights: Rights, victims: list[Victim]) -> Found | None:
+        """Return a place that exactly these make if they may be asked, by the causes that hold."""
+        causes = rights.causes([self._item(victim) for victim in victims])
+        seats = None if causes is None else self.prove(victims)
+        if seats is None or causes is None:
+            return None
+        pairs = zip(victims, causes, strict=True)
+        return seats, [replace(victim, cause=cause) for victim, cause in pairs]
 
     # -- many: take all, put back what is not needed ----------------------------------------
 
@@ -180,19 +244,20 @@ class Choice:
         """Take all away, then put back whoever is not needed, dearest first, by halves."""
         books = self.desk.books
         mark = books.checkpoint()
-        pool = sorted(pool, key=self._key, reverse=True)
         for victim in pool:
             remove(self.desk, victim)
         if not self._suffices():
             books.rollback(mark)
             return None
-        out = {id(victim): victim for victim in pool}
+        order = sorted(pool, key=self._key, reverse=True)
+        order.sort(key=lambda victim: victim.unit > 0)  # no unit comes back before its minimum
+        out = {id(victim): victim for victim in order}
         try:
-            self._halve(pool, out)
+            self._halve(order, out)
         except CutShortSearchError:
             self.steps.left = 1  # it costs more than it must, but it is a plan
         books.rollback(mark)
-        victims = [victim for victim in pool if id(victim) in out]
+        victims = [victim for victim in order if id(victim) in out]
         seats = self.prove(victims)
         assert seats is not None
         return seats, victims
@@ -200,6 +265,10 @@ class Choice:
     def _halve(self, some: list[Victim], out: dict[int, Victim]) -> None:
         """Put back all of these that are not needed; `out` is who stays away."""
         books = self.desk.books
+        gone = {v.entry.workload.name for v in out.values() if not v.unit and v not in some}
+        some = [v for v in some if not (v.unit and v.entry.workload.name in gone)]
+        if not some:
+            return
         mark = books.checkpoint()
         for victim in some:
             restore(self.desk, victim)
@@ -226,11 +295,16 @@ class Choice:
         self.desk.placer.aim(self.ask.avoid, self.offer.barred)
         out = dict.fromkeys(range(len(victims)))
         order = sorted(out, key=lambda i: self._key(victims[i]), reverse=True)
+        order.sort(key=lambda i: victims[i].unit > 0)  # no unit comes back before its minimum
         level = max(leaf.required, 0)
+        names = [victim.entry.workload.name for victim in victims]
+        counts = Counter(names)
         for i in order:
+            if victims[i].unit and any(names[j] == names[i] and not victims[j].unit for j in out):
+                continue
             fit = self.desk.placer.fit(leaf)
             spare = int(fit.slots[level].max(initial=0)) > leaf.count
-            if not spare and len(victims[i].tasks) == 1:
+            if not spare and len(victims[i].tasks) == 1 and counts[names[i]] == 1:
                 continue  # its node has a slot less without it
             inner = books.checkpoint()
             restore(self.desk, victims[i])
@@ -246,8 +320,17 @@ class Choice:
         return None if seats is None else (seats, left)
 
 
-def _cost(prices: Sequence[float], some: Sequence[int]) -> Cost:
-    return sum(prices[i] for i in some), len(some)
+def closed(victims: Sequence[Victim], pool: Iterable[Victim]) -> list[Victim]:
+    """Return victims with the units of a pool that leave with their minima."""
+    there = {(victim.entry.workload.name, victim.unit) for victim in victims}
+    whole = {name for name, unit in there if not unit}
+    more = [
+        victim
+        for victim in pool
+        if victim.entry.workload.name in whole
+        and (victim.entry.workload.name, victim.unit) not in there
+    ]
+    return [*victims, *more]
 
 
 @dataclass(slots=True)
@@ -267,46 +350,18 @@ def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, entry: Entry, as
     exchange, steps = Exchange(), Steps(desk.policy.eviction.steps)
     line = roll.line(yardstick)
     is_due = entry.workload.name in desk.due
+    boldness = (False,) if entry.past.is_bold else (False, True)
     try:
-        for offer in variants(desk, entry, ask):
+        for is_bold, offer in product(boldness, variants(desk, entry, ask)):
             owed_s = desk.promises.owed_to(entry, offer)
             rights = Rights(desk, line, roll.newcomer(entry, offer.request), is_due, owed_s)
-            choice = Choice(desk, entry, offer, steps)
-            pools = list(rights.pools())
-            exchange.found = _first(choice, roll, pools)
-            if exchange.found is None and not entry.past.is_bold:
-                bold = rights.bold()
-                exchange.found = _first(choice, roll, [bold]) if bold else None
-                exchange.is_bold = exchange.found is not None
+            rights.look(is_bold=is_bold)
+            found = Choice(roll, entry, offer, steps).run(rights)
             exchange.until = min(exchange.until, rights.until)
-            if exchange.found is not None:
-                return exchange
+            if found is not None:
+                exchange.found = found[0], roll.closed(found[1])
+                exchange.is_bold = is_bold
+                break
     except CutShortSearchError:
         exchange.is_cut = True
     return exchange
-
-
-def _first(choice: Choice, roll: Roll, pools: Iterable[Pool]) -> Found | None:
-    """Return what the first pool gives that suffices."""
-    for pool in pools:
-        first = _victims(roll, pool.first)
-        found = choice.run(first, _victims(roll, pool.rest, first))
-        if found is not None:
-            return found
-    return None
-
-
-def _victims(roll: Roll, legal: Sequence[Legal], first: Sequence[Victim] = ()) -> list[Victim]:
-    """Return items as victims; units of a workload that leaves whole are no victims beside it."""
-    whole = {item.workload for item, _ in legal if not item.unit}
-    gone = {
-        task for victim in first for task in ((victim.entry.workload.name, t) for t in victim.tasks)
-    }
-    found = []
-    for item, cause in legal:
-        if item.unit and item.workload in whole:
-            continue
-        victim = roll.victim(item, cause)
-        if not any((item.workload, task) in gone for task in victim.tasks):
-            found.append(victim)
-    return found

@@ -1,0 +1,451 @@
+"""Defragmentation: moves of running work that let others start, or that close gaps.
+
+A plan is made on the books, between a checkpoint and a rollback, step by step. A step moves the
+cheapest workloads without which one that waits has a place, and all of them have a place again; or,
+where nobody waits for that, it empties a node of which a part is allocated so that fewer such nodes
+are left. Only whole workloads are moved, only those that may be made to leave, and only on nodes of
+the same kind, so that nobody is charged for anything else than before.
+
+A start makes the line of all who run longer, and a step for nobody lowers fragmentation: neither
+can be undone by another, so this never goes round in circles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.cluster import WHOLE
+from mooring.model.entry import Entry
+from mooring.model.invoice import Gain, Invoice, Move
+from mooring.policy.desk import Desk
+from mooring.policy.displace import Choice, CutShortSearchError, Steps
+from mooring.policy.evict import Victim, attempt, remove, whole
+from mooring.policy.fragments import crumbs, gpu_columns, gpu_node_fragmentation_ratio
+from mooring.policy.future import give_back
+from mooring.policy.offers import Offer, gate, offers
+from mooring.policy.place import Seats
+from mooring.policy.roll import Roll, price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mooring.model.workload import Placement
+    from mooring.policy.desk import TaskKey
+
+HOUR = 3600.0
+HORIZON_S = 86_400.0
+"""What a wait is counted as of which no end is in sight."""
+TRIES = 8
+"""How often others are looked for instead of one who has no other place."""
+ANY_ORDER = ("", "best-effort")
+"""Orders in which whoever fits may start; in others only the first in line."""
+
+Expected = Callable[[Entry], float]
+"""How long a running workload is expected to run yet; infinite: nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a plan may come to."""
+
+    moves: int
+    ratio: float = 0.0
+    """Least benefit over cost of every step."""
+    budget: float = inf
+    """GPU-hours that may be lost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mover:
+    """A running workload, and its other place."""
+
+    victim: Victim
+    seats: list[Seats]
+    which: Sequence[Sequence[int]]
+    """The tasks of each of the seats."""
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Some moves, and who starts by them."""
+
+    movers: tuple[Mover, ...]
+    entry: Entry | None = None
+    """None: nobody."""
+    seats: list[Seats] = field(default_factory=list)
+    earlier_s: float | None = None
+    saved: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """Return the GPU-hours that are lost."""
+        return sum(mover.cost for mover in self.movers)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan: all places are proven, nothing is booked."""
+
+    desk: Desk
+    steps: list[Step]
+    gfr: tuple[float, float]
+
+    @property
+    def cost(self) -> float:
+        """Return the GPU-hours that are lost."""
+        return sum(step.cost for step in self.steps)
+
+    def invoice(self) -> Invoice:
+        """Return the plan, priced."""
+        cost, saved = self.cost, sum(step.saved for step in self.steps)
+        ratio = saved / cost if cost else None
+        moves = tuple(self._move(step, mover) for step in self.steps for mover in step.movers)
+        gains = tuple(gain for step in self.steps for gain in self._gains(step))
+        return Invoice(self.desk.now, moves, gains, cost, saved, ratio, *self.gfr)
+
+    def _move(self, step: Step, mover: Mover) -> Move:
+        entry = mover.victim.entry
+        names = self.desk.books.tree.names[-1]
+        rows = [entry.members[group].rows[task] for group, task in mover.victim.tasks]
+        to = zip(mover.which, mover.seats, strict=True)
+        return Move(
+            entry.workload.name,
+            tuple(dict.fromkeys(names[row] for row in rows)),
+            tuple(self.desk.placement(tasks, seats) for tasks, seats in to),
+            mover.cost,
+            step.entry.workload.name if step.entry else "",
+        )
+
+    def _gains(self, step: Step) -> Iterator[Gain]:
+        entry = step.entry
+        if entry is not None:
+            name, gpus = entry.workload.name, devices_of(step.seats)
+            yield Gain(name, gpus, self._first(entry, step.seats), step.earlier_s, step.saved)
+
+    def _first(self, entry: Entry, found: Sequence[Seats]) -> tuple[Placement, ...]:
+        return tuple(
+            self.desk.placement(entry.members[each.part.name].pending()[: len(each.rows)], each)
+            for each in found
+        )
+
+    def carry_out(self) -> list[Entry]:
+        """Let all who are moved leave, and keep all places; return who starts by that."""
+        desk = self.desk
+        on: dict[int, list[TaskKey]] = {}
+        for step in self.steps:
+            cause, name = ("move", step.entry.workload.name) if step.entry else ("defragment", "")
+            for mover in step.movers:
+                for key, row in _places(mover.victim):
+                    on.setdefault(row, []).append(key)
+                desk.evict_all(mover.victim.entry, cause, name)
+        for step in self.steps:
+            if step.entry is not None:
+                desk.hold(step.entry, step.seats, _in_the_way(on, step.seats))
+            for mover in step.movers:
+                own = [key for key, _ in _places(mover.victim)]
+                leaving = (*own, *_in_the_way(on, mover.seats))
+                started = mover.victim.entry.started_at
+                desk.hold(mover.victim.entry, mover.seats, leaving, mover.which)
+                desk.keep_start(mover.victim.entry, started)
+        return [step.entry for step in self.steps if step.entry is not None]
+
+
+def _places(victim: Victim) -> Iterator[tuple[TaskKey, int]]:
+    """Yield the tasks of a victim, and where they are."""
+    entry = victim.entry
+    for group, task in victim.tasks:
+        yield (entry.workload.name, group, task), entry.members[group].rows[task]
+
+
+def _in_the_way(on: dict[int, list[TaskKey]], found: Sequence[Seats]) -> list[TaskKey]:
+    """Return those who leave the nodes of seats."""
+    rows = dict.fromkeys(row for each in found for row in each.rows)
+    return [key for row in rows for key in on.get(row, ())]
+
+
+def devices_of(found: Sequence[Seats]) -> float:
+    """Return how many devices seats have."""
+    some = [(each.part.demand, len(each.rows)) for each in found]
+    return sum((demand.weight - 1) * count for demand, count in some if demand) / WHOLE
+
+
+class Planner:
+    """Makes one plan at one desk."""
+
+    def __init__(self, desk: Desk, expected: Expected, bounds: Bounds) -> None:
+        self.desk = desk
+        self.bounds = bounds
+        self.until = inf
+        """When somebody may be moved who may not be moved now."""
+        self.is_poor = False
+        """Whether a step was too dear for what is left of the budget."""
+        self._expected = expected
+        self._steps = Steps(desk.policy.eviction.steps)
+        self._found: list[Step] = []
+        self._moved: dict[str, Mover] = {}
+        self._movable: dict[str, Victim] = {}
+
+    def run(self, waiting: Iterable[str]) -> Draft | None:
+        """Return a plan for those who wait, in order, or else one that closes gaps."""
+        desk, books = self.desk, self.desk.books
+        desk.promises.settle()
+        self._movable = {v.entry.workload.name: v for v in self._movers()}
+        before = gpu_node_fragmentation_ratio(*gpu_columns(books))
+        mark = books.checkpoint()
+        try:
+            self._help(waiting)
+            if not self._found and self.bounds.ratio <= 0:
+                self._close_gaps()
+        except CutShortSearchError:
+            pass  # what was found until then is a plan
+        after = gpu_node_fragmentation_ratio(*gpu_columns(books))
+        books.rollback(mark)
+        return Draft(desk, self._found, (before, after)) if self._found else None
+
+    # -- who may be moved -------------------------------------------------------------------
+
+    def _movers(self) -> Iterator[Victim]:
+        """Yield all who run, may be made to leave, and have run long enough to be moved."""
+        desk = self.desk
+        least = dict(desk.policy.eviction.minimum_run_s).get("move", 0.0)
+        for name, entry in desk.entries.items():
+            since = entry.running_since
+            if since is None or entry.is_fixed or not entry.runs or name in desk.holds:
+                continue
+            if name in desk.overtakers or name in desk.promises.loans or entry.charged_only:
+                continue  # a mark is given only at a start, and a move is none
+            if any(members.is_releasing for members in entry.members.values()):
+                continue
+            movable_at = since + max(least, entry.workload.minimum_run_s)
+            if movable_at > desk.now:
+                self.until = min(self.until, movable_at)
+            else:
+                yield whole(entry, "move")
+
+    # -- for one who waits ------------------------------------------------------------------
+
+    def _help(self, waiting: Iterable[str]) -> None:
+        """Let those start who can by moves; of equal asks only the first is tried again."""
+        tried: dict[object, None] = {}
+        heads: dict[int, str] = {}
+        for name in waiting:
+            entry = self.desk.entries[name]
+            if entry.has_begun or name in self.desk.holds:
+                continue
+            order = self.desk.tree.queues[entry.queue].order
+            if heads.setdefault(entry.queue, name) != name and order not in ANY_ORDER:
+                continue
+            workload = entry.workload
+            ask = (workload.groups, workload.topology, entry.queue, entry.avoid, entry.is_fixed)
+            if ask in tried or gate(self.desk, entry) or not self._could(entry):
+                continue
+            if not self._help_one(entry):
+                tried[ask] = None
+
+    def _could(self, entry: Entry) -> bool:
+        """Return whether there is as much free, anywhere, as one asks for."""
+        wanted: dict[int, int] = {}
+        ask = self.desk.ask_of(entry)
+        for leaf in ask.leaves:
+            assert leaf.demand is not None
+            for r, amount in leaf.demand.asks:
+                wanted[r] = wanted.get(r, 0) + amount * leaf.count
+        free = np.maximum(self.desk.books.open, 0).sum(axis=1)
+        return not ask.problems and all(amount <= free[r] for r, amount in wanted.items())
+
+    def _help_one(self, entry: Entry) -> bool:
+        """Take a step for one that waits, if there is one that is worth it."""
+        desk, books = self.desk, self.desk.books
+        closed = desk.closed_for(entry.workload.name)
+        ask = desk.ask_of(entry)
+        ask = replace(ask, avoid=(*ask.avoid, *closed))
+        found = offers(desk, entry, ask, (), [])
+        for offer in desk.promises.lawful(entry, ask, found, []):
+            wait_s = self._wait_s(entry, offer)
+            mark = books.checkpoint()
+            step = self._step_for(entry, offer)
+            if step is None:
+                continue
+            step = self._priced(step, wait_s)
+            if self._is_worth_it(step):
+                self._take(step)
+                return True
+            books.rollback(mark)
+        return False
+
+    def _priced(self, step: Step, wait_s: float | None) -> Step:
+        """Return a step with what it saves; it begins when all movers have left."""
+        if wait_s == 0.0:
+            return step
+        leaving = [self.desk.promises.leave_s(mover.victim.entry) for mover in step.movers]
+        earlier = None if wait_s is None else max(0.0, wait_s - max(leaving, default=0.0))
+        saved = devices_of(step.seats) * (HORIZON_S if earlier is None else earlier) / HOUR
+        return replace(step, earlier_s=earlier, saved=saved)
+
+    def _step_for(self, entry: Entry, offer: Offer) -> Step | None:
+        """Return booked moves by which one has a place; None: nothing is booked."""
+        choice = Choice(Roll(self.desk), entry, offer, self._steps)
+        seats = choice.prove(())
+        if seats is not None:
+            return self._prove(entry, seats, ())[0]
+        pool = list(self._movable.values())
+        for _ in range(TRIES):
+            found = choice.among(pool)
+            if found is None or len(self._moved) + len(found[1]) > self.bounds.moves:
+                return None
+            step, stuck = self._prove(entry, *found)
+            if stuck is None:
+                return step
+            pool = [victim for victim in pool if victim is not stuck]
+        return None
+
+    def _prove(
+        self, entry: Entry, seats: list[Seats], victims: Sequence[Victim]
+    ) -> tuple[Step | None, Victim | None]:
+        """Book the place of one and other places of all who are in its way; or say who has none."""
+        books = self.desk.books
+        mark, missing = books.checkpoint(), self.desk.promises.missing()
+        for victim in victims:
+            remove(self.desk, victim)
+        for each in seats:
+            assert each.part.demand is not None
+            books.take(each.part.demand, each.rows, each.devices, entry.account, each.part.code)
+        movers, stuck = self._place_again(victims)
+        if stuck is None and self.desk.promises.keeps(entry, seats, missing):
+            return Step(tuple(movers), entry, seats), None
+        books.rollback(mark)
+        return None, stuck or (victims[0] if victims else None)
+
+    def _place_again(self, victims: Sequence[Victim]) -> tuple[list[Mover], Victim | None]:
+        """Book other places for all who were removed, the largest first; or say who has none."""
+        movers = []
+        for victim in sorted(victims, key=lambda victim: (-_weight(victim), victim.entry.sequence)):
+            self._steps.take()
+            mover = place_again(self.desk, victim)
+            if mover is None:
+                return [], victim
+            movers.append(mover)
+        return movers, None
+
+    def _is_worth_it(self, step: Step) -> bool:
+        """Return whether a step is within the bounds."""
+        cost = step.cost
+        if cost + sum(other.cost for other in self._found) > self.bounds.budget:
+            self.is_poor = True
+            return False
+        return step.saved >= self.bounds.ratio * cost
+
+    def _take(self, step: Step) -> None:
+        self._found.append(step)
+        for mover in step.movers:
+            name = mover.victim.entry.workload.name
+            self._moved[name] = mover
+            del self._movable[name]
+
+    # -- how long it would wait -------------------------------------------------------------
+
+    def _wait_s(self, entry: Entry, offer: Offer) -> float | None:
+        """Return when one would start if those who run ended as expected; None: nobody knows."""
+        ends = sorted(
+            (max(0.0, left), other.sequence, other)
+            for other in self.desk.running()
+            if (left := self._expected(other)) < HORIZON_S
+        )
+        low, high = 0, len(ends) + 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._starts_after(entry, offer, [other for _, _, other in ends[:middle]]):
+                high = middle
+            else:
+                low = middle + 1
+        if low > len(ends):
+            return None
+        return ends[low - 1][0] if low else 0.0
+
+    def _starts_after(self, entry: Entry, offer: Offer, gone: Sequence[Entry]) -> bool:
+        """Return whether one has a place once some have ended."""
+        desk = self.desk
+        self._steps.take()
+        mark = desk.books.checkpoint()
+        for other in gone:
+            mover = self._moved.get(other.workload.name)
+            if mover is None:
+                remove(desk, whole(other, ""))
+            else:
+                give_back(desk, mover.seats, other.account)
+        seats = attempt(desk, entry, offer)
+        desk.books.rollback(mark)
+        return seats is not None
+
+    # -- for nobody -------------------------------------------------------------------------
+
+    def _close_gaps(self) -> None:
+        """Empty nodes of which a part is allocated, the cheapest first, while that helps."""
+        books = self.desk.books
+        for _, victims in self._gaps():
+            left = [v for v in victims if v.entry.workload.name in self._movable]
+            if len(left) < len(victims) or len(self._moved) + len(left) > self.bounds.moves:
+                continue
+            before, missing = int(crumbs(*gpu_columns(books)).sum()), self.desk.promises.missing()
+            mark = books.checkpoint()
+            for victim in left:
+                remove(self.desk, victim)
+            movers, stuck = self._place_again([replace(v, cause="defragment") for v in left])
+            step = Step(tuple(movers))
+            fewer = int(crumbs(*gpu_columns(books)).sum()) < before
+            is_better = stuck is None and fewer and self.desk.promises.missing() <= missing
+            if is_better and self._is_worth_it(step):
+                self._take(step)
+            else:
+                books.rollback(mark)
+
+    def _gaps(self) -> list[tuple[int, list[Victim]]]:
+        """Return the nodes that moves would empty, cheapest first, and who is there."""
+        desk = self.desk
+        on: dict[int, dict[str, None]] = {}
+        for name, entry in desk.entries.items():
+            for members in entry.members.values():
+                for task in members.holding():
+                    on.setdefault(members.rows[task], {})[name] = None
+        rows = np.flatnonzero(crumbs(*gpu_columns(desk.books))).tolist()
+        found = [
+            (row, [self._movable[name] for name in on[row]])
+            for row in rows
+            if row in on and all(name in self._movable for name in on[row])
+        ]
+        costs = {row: sum(price(desk, victim) for victim in some) for row, some in found}
+        return sorted(found, key=lambda gap: (costs[gap[0]], len(gap[1]), gap[0]))
+
+
+def _weight(victim: Victim) -> int:
+    members = victim.entry.members
+    return sum(members[group].demand.weight for group, _ in victim.tasks)
+
+
+def place_again(desk: Desk, victim: Victim) -> Mover | None:
+    """Book another place for a workload that was removed, on nodes of the same kinds.
+
+    All that runs of it has a place again, on the same flavors; None: nothing is booked.
+    """
+    entry, books = victim.entry, desk.books
+    tasks = {name: members.staying() for name, members in entry.members.items()}
+    ask = desk.ask_of(entry)
+    if any(some and name not in {leaf.name for leaf in ask.leaves} for name, some in tasks.items()):
+        return None
+    ask = ask.with_counts({name: len(some) for name, some in tasks.items()})
+    ask = ask.with_codes({name: members.flavor for name, members in entry.members.items()})
+    ask = replace(ask, avoid=(*ask.avoid, *desk.closed_for(entry.workload.name)))
+    rows = [entry.members[group].rows[task] for group, task in victim.tasks]
+    kinds = {books.kind_of[row] for row in rows}
+    barred = tuple(kind for kind in range(len(books.kinds)) if kind not in kinds)
+    seats = attempt(desk, entry, Offer(ask, {}, barred))
+    if seats is None:
+        return None
+    which = [tasks[each.part.name] for each in seats]
+    return Mover(victim, seats, which, price(desk, victim))
