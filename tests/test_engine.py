@@ -297,7 +297,8 @@ def test_gang_that_lost_a_node_for_good_is_evicted_with_that_cause() -> None:
 
 
 def test_incomplete_gang_is_completed_before_others_get_the_room() -> None:
-    world = cluster("a=1 b=1").run(gang("g", tasks=2, priority=0)).leave("b")
+    fixed = replace(gang("g", tasks=2, priority=0), preemptible=False)
+    world = cluster("a=1 b=1").run(fixed).leave("b")
     world.cycle(0.0)
 
     plan = world.join(node("c", 1)).submit(task("t", priority=9)).cycle(1.0)
@@ -471,14 +472,14 @@ def test_charges_follow_a_node_whose_model_becomes_known_later() -> None:
 
 
 def test_priority_of_a_waiting_workload_moves_it_in_line() -> None:
-    world = cluster("a=8").busy("a=8").submit(task("t", 8), task("u", 8))
-    world.cycle()
+    world = cluster("a=8").run(replace(task("fixed", 8), preemptible=False))
+    world.submit(task("t", 8), task("u", 8)).cycle()
     assert reasons(world, "u") == (Behind("t"),)
 
     plan = world.edit(task("u", 8, priority=1)).cycle()
     assert told_about(plan)["t"] == (Behind("u"),)
 
-    assert by_workload(world.end("busy-a").cycle()) == {"u": ["a"]}
+    assert by_workload(world.end("fixed").cycle()) == {"u": ["a"]}
     world.settles()
 
 

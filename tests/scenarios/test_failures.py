@@ -18,7 +18,7 @@ def crash(at: float, name: str, task: int = 0) -> TasksChanged:
 
 
 def test_a_second_node_failure_keeps_the_gang() -> None:
-    """Two of its nodes are lost, one after the other: it stays in its rack and nobody else moves."""
+    """Two of its nodes are lost, one after the other: it stays in its rack."""
     story = Story("rack-1: a=8 b=8 c=8 d=8 | rack-2: e=8 f=8 g=8 h=8")
     story.at(0, gang("g", tasks=2, gpus=8, level="rack"))
     story.go(10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_a_quarter_of_an_hour_is_counted_from_the_last_start() -> None:
 def test_a_minimum_run_of_workload_queue_or_policy_protects(of: str) -> None:
     """Each of them lets the low one run ten minutes first."""
     low = task("low", 8, queue="team")
-    rules = {"preempt_minimum_run_s": 600.0} if of == "queue" else {}
+    rules: dict[str, Any] = {"preempt_minimum_run_s": 600.0} if of == "queue" else {}
     policy = Policy(eviction=Eviction(**minimum_runs(preempt=600.0))) if of == "policy" else None
     story = Story("a=8", queue("team", 8, **rules), policy=policy or Policy())
     story.at(0, replace(low, minimum_run_s=600.0) if of == "workload" else low)

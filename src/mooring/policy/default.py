@@ -31,7 +31,7 @@ from mooring.policy.beside import growth
 from mooring.policy.booking import Bookings
 from mooring.policy.claims import Claims, likely
 from mooring.policy.displace import find_exchange
-from mooring.policy.evict import carry_out
+from mooring.policy.evict import carry_out, in_the_way, outgoing, remove
 from mooring.policy.fewer import largest
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
@@ -42,12 +42,14 @@ from mooring.policy.search import CutShortError, place
 from mooring.policy.why import why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mooring.model.entry import Entry, Members
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
+    from mooring.policy.displace import Exchange
+    from mooring.policy.evict import Victim
     from mooring.policy.lines import Item, Line, Rank, Request
     from mooring.policy.place import Seats
     from mooring.policy.share import Yardstick
@@ -92,7 +94,8 @@ class DefaultCourt:
         """Put a workload in line for what it misses: its minimum, or more for its groups."""
         lines = self._lines_of(entry)
         self._classes[entry.queue, self.desk.priority(entry)] = None
-        self._has_rivals |= len(self._classes) > 1 or entry.is_elastic
+        by_age = self.desk.queue_of(entry).eviction.within_queue == "lower-or-newer"
+        self._has_rivals |= len(self._classes) > 1 or entry.is_elastic or by_age
         if entry.has_begun:
             self._forget_passes(entry)
             self._wait_to_grow(entry, lines)
@@ -380,7 +383,7 @@ class DefaultCourt:
             seats = self._seats(entry, ask, reasons)
             if seats is None and self._displace(entry, lines, line, ask, reasons):
                 return True
-            if seats is None:
+            if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
                 seats = largest(ask, lambda fewer: self._seats(entry, fewer, []))
             if seats is not None:
                 self._start(entry, lines, seats)
@@ -490,7 +493,12 @@ class DefaultCourt:
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
-        exchange = find_exchange(desk, self._roll, self.yardstick, entry, ask)
+        others = outgoing(desk)
+        exchange = self._exchange(entry, ask, others)
+        if exchange is None:  # nobody else need leave
+            reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
+            line.until = desk.now + desk.policy.eviction.hold_s
+            return False
         line.until = exchange.until
         if exchange.is_cut:
             reasons.append(CutShort(desk.policy.eviction.steps))
@@ -507,9 +515,22 @@ class DefaultCourt:
             entry.past = replace(entry.past, is_bold=True)
         if any(victim.cause == "quantum" for victim in exchange.found[1]):
             desk.overtakers[entry.workload.name] = None  # its turn has not come either
-        carry_out(desk, entry, *exchange.found)
+        others = in_the_way(desk, others, exchange.found[0])
+        carry_out(desk, entry, *exchange.found, others)
         self._wake_blocked(lines)
         return True
+
+    def _exchange(self, entry: Entry, ask: Ask, others: Sequence[Victim]) -> Exchange | None:
+        """Look for victims as if others were gone, who leave anyway; None: that is enough."""
+        books = self.desk.books
+        mark = books.checkpoint()
+        for other in others:
+            remove(self.desk, other)
+        exchange = None
+        if not others or self._seats(entry, ask, []) is None:
+            exchange = find_exchange(self.desk, self._roll, self.yardstick, entry, ask)
+        books.rollback(mark)
+        return exchange
 
     def _seats(self, entry: Entry, ask: Ask, reasons: list[Reason]) -> list[Seats] | None:
         """Book places on what the queue offers; None: there are none."""

@@ -48,6 +48,25 @@ def whole(entry: Entry, cause: str) -> Victim:
     return Victim(entry, tasks, cause)
 
 
+def outgoing(desk: Desk) -> list[Victim]:
+    """Return all who are on their way out, but for those who take longer than room is kept."""
+    tasks: dict[str, list[tuple[str, int]]] = {}
+    for (name, group, task), since in desk.leaving_since.items():
+        if desk.now < since + desk.policy.eviction.hold_s:
+            tasks.setdefault(name, []).append((group, task))
+    return [Victim(desk.entries[name], tuple(some), "") for name, some in tasks.items()]
+
+
+def in_the_way(desk: Desk, victims: Sequence[Victim], seats: Sequence[Seats]) -> list[Victim]:
+    """Return those of the victims that have tasks on the nodes of some seats."""
+    rows = {row for each in seats for row in each.rows}
+    return [
+        victim
+        for victim in victims
+        if any(victim.entry.members[group].rows[task] in rows for group, task in victim.tasks)
+    ]
+
+
 def remove(desk: Desk, victim: Victim) -> None:
     """Take a victim out of the books; only ever between a checkpoint and a rollback."""
     entry = victim.entry
