@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 NEVER = float("inf")
+GUESTS = ("overtaker", "headroom")
 Legal = tuple["Item", str]
 """Who may be asked to leave, and by which cause."""
 
@@ -61,61 +62,99 @@ class Rights:
     """How soon its queue was promised the room: it may ask guests who are gone by then."""
     until: float = NEVER
     """When somebody who is protected now no longer is."""
+    is_bold: bool = False
+    """It asks those of its own queue wherever they stand, and its queue must stay in its share."""
     _own: list[Legal] = field(default_factory=list)
     _others: list[tuple[Item, Key]] = field(default_factory=list)
 
+    def look(self, *, is_bold: bool = False) -> None:
+        """Find everybody who could have to leave: whoever is behind the newcomer.
+
+        A bold newcomer also asks those of its own queue who stand before it. A workload may do so
+        once in its life, and only where its queue stays within its share.
+        """
+        self.is_bold = is_bold
+        self._own, self._others = [], []
+        behind = list(self.line.behind(self.line.place(self.newcomer)))
+        if is_bold:
+            names = {item.name for item, _ in behind}
+            some = [item for item in self.line.items() if item.queue == self.newcomer.queue]
+            before = [item for item in some if item.name not in names]
+            before.sort(key=lambda item: item.rank, reverse=True)
+            self._own = self._preempted(before)
+        for item, key in behind:
+            self._look_at(item, key)
+
+    def _look_at(self, item: Item, key: Key) -> None:
+        p = self.newcomer
+        if not item.preemptible or item.workload == p.workload:
+            return
+        if self.is_due and self._is_in_the_way(item, key) and self._ran(item, "overtaker"):
+            self._own.append((item, "overtaker"))
+        elif not self.is_due and self._had_its_turn(item) and self._ran(item, "quantum"):
+            self._own.append((item, "quantum"))
+        elif self._is_lent_to(item) and self._ran(item, "headroom"):
+            self._own.append((item, "headroom"))
+        elif item.queue == p.queue:
+            self._own += self._preempted([item])
+        else:
+            self._others.append((item, key))
+
+    def _preempted(self, some: Sequence[Item]) -> list[Legal]:
+        """Return those of its own queue whom the newcomer may preempt."""
+        return [(i, "preempt") for i in some if self._outranks(i) and self._ran(i, "preempt")]
+
+    def light(self) -> list[Legal]:
+        """Return those whom it costs little to ask: guests, and units above a minimum."""
+        found = [*self._own, *self._asked(())]
+        return self._whole([each for each in found if each[0].unit or each[1] in GUESTS])
+
+    def everyone(self) -> list[Legal]:
+        """Return all who may be asked to leave if all of them leave."""
+        found = list(self._own)
+        while True:
+            more = [*self._own, *self._asked(found)]
+            if len(more) == len(found):
+                return self._whole(more)
+            found = more
+
     def pools(self) -> Iterator[Pool]:
         """Yield pools, those first that ask least of the newcomer's own queue."""
-        self._look()
-        free = tuple(self._asked(()))
-        guests = tuple(legal for legal in self._own if legal[1] in ("overtaker", "headroom"))
-        if guests and len(guests) < len(self._own) + len(free):
-            yield Pool((), guests)
-        yield Pool((), (*self._own, *free))
-        known = len(free)
-        count = 1
-        while self._others and count <= len(self._own):
-            first = tuple(self._own[:count])
-            more = tuple(self._asked(first))
+        known = -1
+        count = 0
+        while count <= len(self._own):
+            first = self._whole(self._own[:count])
+            more = list(self._asked(first))
             if len(more) > known:
                 known = len(more)
-                yield Pool(first, (*self._own[count:], *more))
+                names = {item.name for item, _ in first}
+                rest = self._whole([*self._own, *more])
+                yield Pool(tuple(first), tuple(e for e in rest if e[0].name not in names))
             count = max(count + 1, min(2 * count, len(self._own)))
 
-    def bold(self) -> Pool | None:
-        """Return those of its own queue of lower priority, wherever they stand, if that is fair.
+    def causes(self, items: Sequence[Item]) -> list[str] | None:
+        """Return why each of exactly these may be asked to leave; None: one of them may not."""
+        own = {item.name: cause for item, cause in self._own}
+        gone = [(item, own.get(item.name, "")) for item in items]
+        others = {item.name: item for item, cause in gone if not cause}
+        keyed = [(item, key) for item, key in self._others if item.name in others]
+        asked = {item.name: cause for item, cause in self._asked(gone, keyed)}
+        found = [cause or asked.get(item.name, "") for item, cause in gone]
+        return found if all(found) else None
 
-        A workload may do so once in its life, and only where its queue stays within its share.
-        """
-        p, measure = self.newcomer, self.line.measure
-        some = [item for item in self.line.items() if item.queue == p.queue]
-        found = [(i, "preempt") for i in some if self._outranks(i) and self._ran(i, "preempt")]
-        used = [self.line.usage[p.queue][pair] + amount for pair, amount in p.size]
-        for item, _ in found:
-            sizes = dict(item.size)
-            used = [u - sizes.get(pair, 0) for u, (pair, _) in zip(used, p.size, strict=True)]
-        if not found or not measure.is_within(measure.share[p.queue], p.size, used):
-            return None
-        return Pool((), tuple(sorted(found, key=lambda each: each[0].rank, reverse=True)))
+    def most(self) -> dict[int, int]:
+        """Return what the newcomer's queue may use at most: its share, if the newcomer is bold."""
+        p, share = self.newcomer, self.line.measure.share
+        return {pair: share[p.queue][pair] for pair, _ in p.size} if self.is_bold else {}
 
-    def _look(self) -> None:
-        """Find everybody behind the newcomer who could have to leave."""
-        p = self.newcomer
-        self._own, self._others = [], []
-        for item, key in self.line.behind(self.line.place(p)):
-            if not item.preemptible or item.workload == p.workload:
-                continue
-            if self.is_due and self._is_in_the_way(item, key) and self._ran(item, "overtaker"):
-                self._own.append((item, "overtaker"))
-            elif not self.is_due and self._had_its_turn(item) and self._ran(item, "quantum"):
-                self._own.append((item, "quantum"))
-            elif self._is_lent_to(item) and self._ran(item, "headroom"):
-                self._own.append((item, "headroom"))
-            elif item.queue == p.queue:
-                if self._outranks(item) and self._ran(item, "preempt"):
-                    self._own.append((item, "preempt"))
-            else:
-                self._others.append((item, key))
+    def _whole(self, legal: Sequence[Legal]) -> list[Legal]:
+        """Return those who can leave: a minimum only with all units above it."""
+        names = {item.name for item, _ in legal}
+        return [
+            (item, cause)
+            for item, cause in legal
+            if item.unit or all(unit.name in names for unit in self.line.units(item.workload))
+        ]
 
     def _is_in_the_way(self, item: Item, key: Key) -> bool:
         """Return whether an overtaker may be asked: not for another queue what quota covers."""
@@ -157,22 +196,21 @@ class Rights:
         newer = item.rank > p.rank and item.priority == p.priority
         return rule == "lower-or-newer" and newer
 
-    def _asked(self, own: Sequence[Legal]) -> Iterator[Legal]:
-        """Yield those of other queues who may be asked, if these of the own queue leave."""
-        gone: dict[int, int] = {}
-        for item, _ in own:
-            for pair, amount in item.size:
-                gone[pair] = gone.get(pair, 0) + amount
+    def _asked(
+        self, gone: Sequence[Legal], some: Sequence[tuple[Item, Key]] | None = None
+    ) -> Iterator[Legal]:
+        """Yield those of other queues (or only some) who may be asked, if these leave anyway."""
         sides: dict[int, _Side] = {}
-        rule = self.desk.tree.queues[self.newcomer.queue].eviction.reclaim
-        for item, key in self._others if rule != "never" else ():
-            if rule == "lower-priority" and item.priority >= self.newcomer.priority:
+        tree, p = self.desk.tree, self.newcomer
+        rule = tree.queues[p.queue].eviction.reclaim
+        some = self._others if some is None else some
+        for item, key in some if rule != "never" else ():
+            if rule == "lower-priority" and item.priority >= p.priority:
                 continue
-            mine, theirs = self.desk.tree.common(self.newcomer.queue, item.queue)
+            mine, theirs = tree.common(p.queue, item.queue)
             if mine not in sides:
-                sides[mine] = self._side(mine, gone)
-            classes = key[1][len(self.desk.tree.path[theirs]) - 1 :]
-            cause = self._cause(item, classes, sides[mine])
+                sides[mine] = self._side(mine, [item for item, _ in gone])
+            cause = self._cause(item, key[1][len(tree.path[theirs]) - 1 :], sides[mine])
             if cause is not None:
                 yield item, cause
 
@@ -188,10 +226,14 @@ class Rights:
         )
         return next((cause for cause, has in rights if has and self._ran(item, cause)), None)
 
-    def _side(self, queue: int, gone: dict[int, int]) -> _Side:
-        """Return what the newcomer's side may claim at a queue, if so much of it leaves."""
-        p, measure = self.newcomer, self.line.measure
-        before = [self.line.usage[queue][pair] - gone.get(pair, 0) for pair, _ in p.size]
+    def _side(self, queue: int, gone: Sequence[Item]) -> _Side:
+        """Return what the newcomer's side may claim at a queue, if these leave."""
+        p, measure, path = self.newcomer, self.line.measure, self.desk.tree.path
+        left = [dict(item.size) for item in gone if queue in path[item.queue]]
+        before = [
+            self.line.usage[queue][pair] - sum(size.get(pair, 0) for size in left)
+            for pair, _ in p.size
+        ]
         after = [used + amount for used, (_, amount) in zip(before, p.size, strict=True)]
         return _Side(
             measure.is_within(measure.quota[queue], p.size, after),

@@ -49,10 +49,10 @@ class Roll:
         if self._line is None or self._line.tree is not desk.tree:
             self.renew()
             items = [item for entry in desk.entries.values() for item in self._items(entry)]
-            self._line = Line(desk.tree, yardstick.quota, yardstick.share, yardstick.norms, items)
+            self._line = Line(desk.tree, yardstick.quota, yardstick.divided, yardstick.norms, items)
         else:
             if yardstick is not self._yardstick:
-                self._line.retable(yardstick.quota, yardstick.share, yardstick.norms)
+                self._line.retable(yardstick.quota, yardstick.divided, yardstick.norms)
             self._catch_up(self._line, desk.moved)
         desk.moved.clear()
         self._yardstick = yardstick
@@ -117,6 +117,11 @@ class Roll:
         rank = rank_of(name, workload.submitted_at, priority, is_preemptible=preemptible)
         return Item(workload.name, 0, entry.queue, size_of(size), rank, priority, preemptible)
 
+    def item(self, workload: str, unit: int) -> Item:
+        """Return a running item."""
+        assert self._line is not None
+        return self._line[workload, unit]
+
     def victim(self, item: Item, cause: str) -> Victim:
         """Return an item as a victim."""
         entry = self.desk.entries[item.workload]
@@ -134,9 +139,9 @@ class Roll:
         return [
             Victim(
                 self.desk.entries[name],
-                tuple(task for unit in some for task in self._tasks[name, unit]),
+                tuple(task for unit in sorted(some) for task in self._tasks[name, unit]),
                 causes[name],
-                0 if 0 in some else next(iter(some)),
+                min(some),
             )
             for name, some in units.items()
         ]

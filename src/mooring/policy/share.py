@@ -351,6 +351,8 @@ class Yardstick:
 
     def __init__(self, tree: QueueTree, shares: Sequence[Sequence[int]], norms: Sequence[float]):
         self.quota = effective_quota(tree)
+        self.divided = shares
+        """Shares as they were divided: of who asks for little, less than the quota."""
         self.share = [
             [max(pair) for pair in zip(*rows, strict=True)]
             for rows in zip(self.quota, shares, strict=True)

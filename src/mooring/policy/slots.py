@@ -61,6 +61,9 @@ class Slots:
         self.fit = desk.placer.fit(self.leaf)
         self.level = max(self.leaf.required, 0)
         self._prices: dict[int, float] = {}
+        self._of: dict[str, list[Victim]] = {}
+        for victim in pool:
+            self._of.setdefault(victim.entry.workload.name, []).append(victim)
         self._add_up()
 
     def _add_up(self) -> None:
@@ -159,5 +162,9 @@ class Slots:
         if known is None:
             victim = self.pool[number]
             rows = {victim.entry.members[group].rows[task] for group, task in victim.tasks}
-            known = self._prices[number] = price(self.desk, victim) / len(rows)
+            some = [victim]
+            if not victim.unit:  # its units leave with it
+                some = [v for v in self._of[victim.entry.workload.name] if v.unit or v is victim]
+            whole = sum(price(self.desk, each) for each in some)
+            known = self._prices[number] = whole / len(rows)
         return known
