@@ -13,8 +13,10 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.engine import check
+from mooring.engine.adopt import codes_of, completed
 from mooring.engine.shadow import calm, strict
 from mooring.engine.snapshot import as_adopted, present_nodes
+from mooring.engine.tidy import Tidy
 from mooring.engine.turns import Turns
 from mooring.engine.upkeep import Upkeep
 from mooring.model.books import BY_NODE, Books
@@ -40,12 +42,13 @@ from mooring.model.settings import Policy
 from mooring.model.workload import TaskState
 from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.default import DefaultCourt
+from mooring.policy.defragment import Bounds, Planner
 from mooring.policy.desk import Desk, note
 from mooring.policy.kai.court import KaiCourt
 from mooring.policy.kueue.court import KueueCourt
 from mooring.policy.mix import Mix
 from mooring.policy.offers import gate
-from mooring.policy.profile import Profile
+from mooring.policy.profile import KUEUE, Profile
 from mooring.policy.why import why
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from mooring.model.cluster import Node
     from mooring.model.columns import Ints
     from mooring.model.events import Event
+    from mooring.model.invoice import Invoice
     from mooring.model.plan import Reason
     from mooring.model.queues import Queue
     from mooring.model.topology import Topology
@@ -99,7 +103,7 @@ class Engine:
         """Why the incomplete ones could not be completed."""
         self._resized: dict[str, None] = {}
         self._is_shadow = False
-        self.books.name_flavors(policy.flavors)
+        self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
         self.desk = Desk(self.books, policy, Profile(policy, self._mix))
         self.desk.set_queues(self.queues)
         self._entries = self.desk.entries
@@ -107,6 +111,8 @@ class Engine:
         self._upkeep = Upkeep(self.desk)
         self._turns = Turns(self.desk)
         self._turns.load(memory)
+        self._tidy = Tidy(self.desk)
+        self._tidy.load(memory)
         self._held = memory.holds
         """Room that an earlier life kept, until the first cycle."""
         self._quiet = EMPTY
@@ -272,8 +278,11 @@ class Engine:
         self._settle_nodes()
         check.check_name(self._entries, event.workload)
         check.check_groups(event.workload)
+        event = completed(self.desk, event)
         check.check_adopted(self.books, event)
         entry = self._new_entry(event.workload)
+        for group, code in codes_of(self.desk, event).items():
+            entry.members[group].flavor = code
         entry.started_at = entry.running_since = event.started_at
         for group, tasks in event.finished:
             members = entry.members[group]
@@ -284,7 +293,8 @@ class Engine:
             members = entry.members[placement.group]
             members.make_room(max(placement.tasks, default=-1) + 1)
             rows = [self.books.row_of[node] for node in placement.nodes]
-            self.books.take(members.demand, rows, placement.devices, entry.account)
+            devices = placement.devices
+            self.books.take(members.demand, rows, devices, entry.account, members.flavor)
             note(members, placement.tasks, rows, placement.devices, TaskState.RUNNING)
         for group, tasks in event.releasing:
             members = entry.members[group]
@@ -306,7 +316,8 @@ class Engine:
     def _charge_whole(self, entry: Entry, sign: int) -> None:
         """Charge (or refund) a workload whose places are not known."""
         for members in entry.members.values():
-            self.books.charge(members.demand, sign * members.group.min, entry.account, -1)
+            count = sign * members.group.min
+            self.books.charge(members.demand, count, entry.account, members.flavor)
 
     def _changed(self, workload: Workload) -> None:
         """Take an edit: priority, queue, limits, size; once it has begun, its shapes stay."""
@@ -432,7 +443,7 @@ class Engine:
         check.check_headroom(policy, self.queues, self._known_nodes())
         changed, self.policy = policy.profile != self.policy.profile, policy
         self._mix.learns = policy.mix_learns
-        self.books.name_flavors(policy.flavors)
+        self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
         self.desk.policy = policy
         self.desk.attach(Profile(policy, self._mix))
         self.desk.set_queues(self.queues)
@@ -529,7 +540,7 @@ class Engine:
             if desk.revive(held):
                 self._court.leave(self._entries[held.workload])
         self._held = ()
-        looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs
+        looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs or self._tidy.stirs
         if not (looks or self._incomplete or self._resized or desk.holds):
             return self._quiet
         self._learn(now)
@@ -543,6 +554,7 @@ class Engine:
             self._queue_up(entry)
         wakes += self._serve()
         wakes.append(self._undo_stale())
+        wakes.append(self._move(told))
         self.books.commit()
         desk.note_use()
         wakes += [hold.until for hold in desk.holds.values()]
@@ -561,6 +573,25 @@ class Engine:
         self._turns.note_ends()
         return [court.serve()]
 
+    def _move(self, told: dict[str, None]) -> float | None:
+        """Move running work where that pays; who starts by that waits only for it."""
+        started, wake = self._tidy.look(self._court.waiting, self._turns.expected)
+        for entry in started:
+            self._court.leave(entry)
+            told[entry.workload.name] = None
+        return wake
+
+    def defragmentation(self, now: float) -> Invoice | None:
+        """Return what could be moved after all that is decided now, priced; nothing is changed."""
+        fork = self.fork()
+        fork._tidy.is_on = False
+        fork.decide(now)
+        if fork.policy.profile != "default":
+            return None
+        bounds = Bounds(fork.policy.defragmentation.moves)
+        draft = Planner(fork.desk, fork._turns.expected, bounds).run(fork._court.waiting())
+        return None if draft is None else draft.invoice()
+
     def empty(self) -> Engine:
         """Return an engine of the same cluster and policy in which nothing runs or waits."""
         self._settle_nodes()
@@ -574,6 +605,7 @@ class Engine:
     def become_shadow(self) -> None:
         """Be strict order beside another engine from now on: nobody leaves for another."""
         self._is_shadow = True
+        self._tidy.is_on = False
         self._turns = Turns(self.desk)
         self._upkeep = Upkeep(self.desk, enforces=False)
         if isinstance(self._court, DefaultCourt):
@@ -750,6 +782,7 @@ class Engine:
             holds=(*self._held, *self.desk.held()),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
             loans=self.desk.promises.dump(),
+            defragmented=self._tidy.dump(),
         )
 
     def snapshot(self, now: float = 0.0) -> Scenario:
@@ -782,6 +815,7 @@ class Engine:
         new._court = self._court.copy(new.desk)
         new._upkeep = self._upkeep.copy(new.desk)
         new._turns = self._turns.copy(new.desk)
+        new._tidy = self._tidy.copy(new.desk)
         new._pasts = dict(self._pasts)
         for name in ("_arrivals", "_nodes", "_incomplete", "_unmended", "_resized"):
             setattr(new, name, getattr(self, name).copy())

@@ -156,6 +156,12 @@ class Turns:
             return max(0.0, said - ran)
         return self.run_times.residual(workload.queue, size_of(entry), ran)
 
+    def expected(self, entry: Entry) -> float:
+        """Return how long a workload is expected to run yet; infinite: nobody knows."""
+        workload = entry.workload
+        is_said = workload.estimate_s is not None or workload.run_limit_s is not None
+        return self.residual(entry) if is_said or self.run_times.ends else NEVER
+
     def _forget(self, court: DefaultCourt) -> None:
         """Let go of the shadow: it stands where reality stands."""
         self.shadow, court.residual = None, None

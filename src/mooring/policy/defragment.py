@@ -26,7 +26,6 @@ from mooring.policy.desk import Desk
 from mooring.policy.displace import Choice, CutShortSearchError, Steps
 from mooring.policy.evict import Victim, attempt, remove, whole
 from mooring.policy.fragments import crumbs, gpu_columns, gpu_node_fragmentation_ratio
-from mooring.policy.future import give_back
 from mooring.policy.offers import Offer, gate, offers
 from mooring.policy.place import Seats
 from mooring.policy.roll import Roll, price
@@ -190,6 +189,8 @@ class Planner:
         self._found: list[Step] = []
         self._moved: dict[str, Mover] = {}
         self._movable: dict[str, Victim] = {}
+        self._base = 0
+        """Where the books were before the first step."""
 
     def run(self, waiting: Iterable[str]) -> Draft | None:
         """Return a plan for those who wait, in order, or else one that closes gaps."""
@@ -197,7 +198,7 @@ class Planner:
         desk.promises.settle()
         self._movable = {v.entry.workload.name: v for v in self._movers()}
         before = gpu_node_fragmentation_ratio(*gpu_columns(books))
-        mark = books.checkpoint()
+        mark = self._base = books.checkpoint()
         try:
             self._help(waiting)
             if not self._found and self.bounds.ratio <= 0:
@@ -267,22 +268,20 @@ class Planner:
         ask = replace(ask, avoid=(*ask.avoid, *closed))
         found = offers(desk, entry, ask, (), [])
         for offer in desk.promises.lawful(entry, ask, found, []):
-            wait_s = self._wait_s(entry, offer)
             mark = books.checkpoint()
             step = self._step_for(entry, offer)
             if step is None:
                 continue
-            step = self._priced(step, wait_s)
+            books.rollback(mark)
+            step = self._priced(step, self._wait_s(entry, offer))
             if self._is_worth_it(step):
                 self._take(step)
+                self._book(step)
                 return True
-            books.rollback(mark)
         return False
 
     def _priced(self, step: Step, wait_s: float | None) -> Step:
         """Return a step with what it saves; it begins when all movers have left."""
-        if wait_s == 0.0:
-            return step
         leaving = [self.desk.promises.leave_s(mover.victim.entry) for mover in step.movers]
         earlier = None if wait_s is None else max(0.0, wait_s - max(leaving, default=0.0))
         saved = devices_of(step.seats) * (HORIZON_S if earlier is None else earlier) / HOUR
@@ -313,9 +312,7 @@ class Planner:
         mark, missing = books.checkpoint(), self.desk.promises.missing()
         for victim in victims:
             remove(self.desk, victim)
-        for each in seats:
-            assert each.part.demand is not None
-            books.take(each.part.demand, each.rows, each.devices, entry.account, each.part.code)
+        book(self.desk, entry, seats)
         movers, stuck = self._place_again(victims)
         if stuck is None and self.desk.promises.keeps(entry, seats, missing):
             return Step(tuple(movers), entry, seats), None
@@ -351,37 +348,47 @@ class Planner:
     # -- how long it would wait -------------------------------------------------------------
 
     def _wait_s(self, entry: Entry, offer: Offer) -> float | None:
-        """Return when one would start if those who run ended as expected; None: nobody knows."""
+        """Return when one would start if those who run ended as expected; None: nobody knows.
+
+        That is told without any step: who starts by earlier ones waits as well.
+        """
         ends = sorted(
             (max(0.0, left), other.sequence, other)
             for other in self.desk.running()
             if (left := self._expected(other)) < HORIZON_S
         )
+        self.desk.books.rollback(self._base)
         low, high = 0, len(ends) + 1
         while low < high:
             middle = (low + high) // 2
-            if self._starts_after(entry, offer, [other for _, _, other in ends[:middle]]):
+            gone = [other for _, _, other in ends[:middle]]
+            if middle <= len(ends) and self._starts_after(entry, offer, gone):
                 high = middle
             else:
                 low = middle + 1
+        for step in self._found:
+            self._book(step)
         if low > len(ends):
             return None
         return ends[low - 1][0] if low else 0.0
 
     def _starts_after(self, entry: Entry, offer: Offer, gone: Sequence[Entry]) -> bool:
         """Return whether one has a place once some have ended."""
-        desk = self.desk
         self._steps.take()
-        mark = desk.books.checkpoint()
+        mark = self.desk.books.checkpoint()
         for other in gone:
-            mover = self._moved.get(other.workload.name)
-            if mover is None:
-                remove(desk, whole(other, ""))
-            else:
-                give_back(desk, mover.seats, other.account)
-        seats = attempt(desk, entry, offer)
-        desk.books.rollback(mark)
+            remove(self.desk, whole(other, ""))
+        seats = attempt(self.desk, entry, offer)
+        self.desk.books.rollback(mark)
         return seats is not None
+
+    def _book(self, step: Step) -> None:
+        """Book a step that was proven."""
+        for mover in step.movers:
+            remove(self.desk, mover.victim)
+        placed = [(mover.victim.entry, mover.seats) for mover in step.movers]
+        for entry, found in (*placed, *([(step.entry, step.seats)] if step.entry else [])):
+            book(self.desk, entry, found)
 
     # -- for nobody -------------------------------------------------------------------------
 
@@ -421,6 +428,13 @@ class Planner:
         ]
         costs = {row: sum(price(desk, victim) for victim in some) for row, some in found}
         return sorted(found, key=lambda gap: (costs[gap[0]], len(gap[1]), gap[0]))
+
+
+def book(desk: Desk, entry: Entry, found: Sequence[Seats]) -> None:
+    """Book seats that are free."""
+    for each in found:
+        assert each.part.demand is not None
+        desk.books.take(each.part.demand, each.rows, each.devices, entry.account, each.part.code)
 
 
 def _weight(victim: Victim) -> int:
