@@ -213,6 +213,22 @@ def test_decide_gives_json(run: Callable[..., Result], write: Callable[..., Path
                 ],
             }
         ],
+        "running": [
+            {
+                "workload": "t",
+                "queue": "default",
+                "standing": "",
+                "groups": [
+                    {
+                        "group": "main",
+                        "tasks": 1,
+                        "nodes": ["a"],
+                        "flavors": ["H100"],
+                        "domains": {},
+                    }
+                ],
+            }
+        ],
         "settled": False,
         "cycles": 1,
     }

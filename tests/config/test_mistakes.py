@@ -874,11 +874,6 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "workloads[0].releasing[0].tasks",
         "at least one",
     ),
-    "devices left out": (
-        running("gpus: 1", "nodes: [a]"),
-        "workloads[0].placements[0].devices",
-        "list of 1 devices",
-    ),
     "too few devices": (
         running("gpus: 2", "nodes: [a], devices: [[0]]"),
         "workloads[0].placements[0].devices[0]",

@@ -314,9 +314,24 @@ def test_devices_become_bits(shape: str, placement: str, expected: Placement) ->
     assert adopted.started_at == -100.0
 
 
-def test_without_placements_only_the_charge_is_known() -> None:
+def test_without_placements_running_work_may_be_anywhere() -> None:
     scenario = read_scenario("workloads: [{name: w, gpus: 1, running: true}]")
+    workload = Workload("w", (PodGroup("main", Shape(gpus=1)),))
+    assert scenario.running == (Adopted(workload, anywhere=True),)
+
+
+def test_with_an_empty_list_of_placements_only_the_charge_is_known() -> None:
+    scenario = read_scenario("workloads: [{name: w, gpus: 1, running: true, placements: []}]")
     assert scenario.running == (Adopted(Workload("w", (PodGroup("main", Shape(gpus=1)),))),)
+
+
+@pytest.mark.parametrize(
+    "said", ["spot", "{gpu: spot, cpu: spot, pods: spot}", "{main: {gpu: spot, cpu: spot}}"]
+)
+def test_what_running_work_is_charged_to(said: str) -> None:
+    text = "workloads: [{name: w, gpus: 1, cpu: 1, running: true, flavors: FLAVORS}]"
+    flavors = dict(read_scenario(text.replace("FLAVORS", said)).running[0].flavors)["main"]
+    assert {pair for pair in flavors if pair[0] != "pods"} == {("cpu", "spot"), ("gpu", "spot")}
 
 
 def test_memory() -> None:

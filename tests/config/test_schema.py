@@ -211,5 +211,5 @@ def test_every_field_of_groups_and_workloads_has_a_key() -> None:
     leaf = names_of(Shape, TopologyRequest) - {"amounts"} | LEAF | {"min", "max", "partial"}
     assert set(KEYS["group"]) == leaf | names_of(PodGroup) - {"shape", "topology"}
     own = {key_of(name) for name in names_of(Workload) - {"topology"}}
-    runs = names_of(Adopted) - {"workload"} | {"running"}
+    runs = names_of(Adopted) - {"workload", "anywhere"} | {"running"}
     assert set(KEYS["workload"]) == leaf | own | runs

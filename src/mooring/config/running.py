@@ -11,7 +11,7 @@ from mooring.config.units import instant, name, whole
 from mooring.model import mig
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Adopted
-from mooring.model.resources import PODS, PORT, UNLIMITED
+from mooring.model.resources import GPU, PODS, PORT, UNLIMITED
 from mooring.model.workload import Placement, PodGroup, Shape
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ Tasks = tuple[str, tuple[int, ...]]
 
 
 def read_running(fields: Fields, workload: Workload, use: Use) -> Adopted:
-    """Read where a running workload is, and what of it is done; nothing: only its charge is known.
+    """Read where a running workload is, and what of it is done; nothing: it may be anywhere.
 
     Fewer tasks than the minimum are a fair moment: a gang may have lost some.
     """
@@ -104,7 +104,46 @@ def read_running(fields: Fields, workload: Workload, use: Use) -> Adopted:
         fields.take("started_at", instant, 0.0),
         tuple(found for found in done if found),
         tuple(found for found in out if found),
+        _read_flavors(fields, leaves),
+        anywhere="placements" not in fields and "finished" not in fields,
     )
+
+
+def _read_flavors(
+    fields: Fields, leaves: dict[str, PodGroup]
+) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Read what a running workload is charged to: a flavor, or one for each resource, by group."""
+    if "flavors" not in fields:
+        return ()
+    at = fields.at("flavors")
+    if isinstance(at.value, str):
+        flavor = at.take(name, "")
+        found = [(leaf, dict.fromkeys(_resources(group), flavor)) for leaf, group in leaves.items()]
+    else:
+        by_resource = dict(fields.pairs("flavors", _flavor_or_map))
+        nested = {key: value for key, value in by_resource.items() if isinstance(value, dict)}
+        for key in nested:
+            if key not in leaves:
+                fields.wrong("flavors", f"give groups of the workload{nearest(key, leaves)}")
+        flat = {key: value for key, value in by_resource.items() if isinstance(value, str)}
+        found = [
+            (leaf, {r: f for r, f in nested.get(leaf, flat).items() if r in _resources(group)})
+            for leaf, group in leaves.items()
+        ]
+    return tuple((leaf, tuple(sorted(each.items()))) for leaf, each in found if each)
+
+
+def _flavor_or_map(value: object) -> str | dict[str, str]:
+    if isinstance(value, dict):
+        return {name(key): name(flavor) for key, flavor in value.items()}
+    return name(value)
+
+
+def _resources(group: PodGroup) -> tuple[str, ...]:
+    """Return the resources that a group is charged for."""
+    shape = group.shape
+    amounts = tuple(resource for resource, _ in shape.amounts)
+    return (*amounts, PODS, *((GPU,) if shape.gpus else ()))
 
 
 def _read_group(fields: Fields, leaves: dict[str, PodGroup]) -> PodGroup | None:
@@ -197,8 +236,6 @@ def _read_use(fields: Fields, nodes: list[Cursor], shape: Shape, use: Use) -> tu
     """Read the devices of each task as masks, and count all that the tasks use."""
     devices = fields.items("devices")
     masks = [0] * len(nodes)
-    if not devices and shape.gpus and nodes:
-        fields.wrong("devices", f"give a list of {shape.gpus} devices for each task")
     for i, cursor in enumerate(nodes):
         if not isinstance(cursor.value, str):
             continue

@@ -135,7 +135,16 @@ _WORKLOAD_DEFS = {
             "leave": say("how long it takes to leave", DURATION),
             "running": say("it runs already", FLAG),
             "started_at": number(),
-            "placements": say("where it runs", list_of(ref("placement"))),
+            "placements": say("where it runs; left out: anywhere", list_of(ref("placement"))),
+            "flavors": say(
+                "what it is charged to: a flavor, or by resource, or by group and resource",
+                {
+                    "anyOf": [
+                        NAME,
+                        {"type": "object", "additionalProperties": {"anyOf": [NAME, map_of(NAME)]}},
+                    ]
+                },
+            ),
             "finished": say("tasks that are done", list_of(ref("some_tasks"))),
             "releasing": say("tasks that are on their way out", list_of(ref("some_tasks"))),
             "groups": _GROUPS,

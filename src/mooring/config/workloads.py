@@ -52,7 +52,7 @@ class WorkloadReader:
             self.running.append(read_running(fields, workload, self._use))
             return
         self.waiting.append(workload)
-        for key in ("started_at", "placements", "finished", "releasing"):
+        for key in ("started_at", "placements", "finished", "releasing", "flavors"):
             if key in fields:
                 fields.wrong(key, "remove it, or give `running: true`: it is for what runs")
 

@@ -114,14 +114,17 @@ def _device(device: Device) -> Data:
 def _adopted(adopted: Adopted, nodes: dict[str, Node], classes: Mapping[str, int]) -> Data:
     shapes = {leaf.name: leaf.shape for leaf in adopted.workload.leaves()}
     placements = [_placement(p, shapes.get(p.group, Shape()), nodes) for p in adopted.placements]
+    is_charge = not (adopted.anywhere or placements or adopted.finished)
     return {
         **_workload(adopted.workload, classes),
         "running": True,
+        **({"placements": []} if is_charge else {}),
         **_sparse(
             started_at=adopted.started_at,
             placements=placements,
             finished=_some_tasks(adopted.finished),
             releasing=_some_tasks(adopted.releasing),
+            flavors={group: dict(flavors) for group, flavors in adopted.flavors},
         ),
     }
 

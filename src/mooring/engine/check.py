@@ -128,6 +128,9 @@ def check_adopted(books: Books, event: Adopted) -> None:
         if not all(0 <= task < MOST_TASKS for task in tasks):
             raise EventError(f"{where}: tasks are numbered from 0, and below {MOST_TASKS}")
     given: set[tuple[int, int]] = set()
+    for group, _ in event.flavors:
+        if group not in groups:
+            raise EventError(f"workload {event.workload.name} has no group {group}")
     for placement in event.placements:
         shape = groups[placement.group].shape
         _check_placement(books, shape, placement)

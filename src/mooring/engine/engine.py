@@ -541,6 +541,8 @@ class Engine:
                 self._court.leave(self._entries[held.workload])
         self._held = ()
         looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs or self._tidy.stirs
+        due = self._quiet.wake_at
+        looks |= due is not None and due <= now  # what it was for may be gone
         if not (looks or self._incomplete or self._resized or desk.holds):
             return self._quiet
         self._learn(now)

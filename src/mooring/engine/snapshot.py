@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mooring.model.books import FIRST_ASSIGNMENT
 from mooring.model.cluster import Device
 from mooring.model.demand import DeviceKind
 from mooring.model.events import Adopted
@@ -51,4 +52,16 @@ def as_adopted(books: Books, entry: Entry) -> Adopted:
         if done:
             finished.append((name, tuple(done)))
     started_at = entry.started_at or 0.0
-    return Adopted(entry.workload, tuple(placements), started_at, tuple(finished), tuple(releasing))
+    flavors = tuple(
+        (name, books.assignments[FIRST_ASSIGNMENT - members.flavor])
+        for name, members in entry.members.items()
+        if members.flavor <= FIRST_ASSIGNMENT
+    )
+    return Adopted(
+        entry.workload,
+        tuple(placements),
+        started_at,
+        tuple(finished),
+        tuple(releasing),
+        flavors,
+    )

@@ -44,7 +44,8 @@ class Submitted:
 class Adopted:
     """A workload was found running, placed by an earlier life of the engine or by someone else.
 
-    Without placements and finished tasks only its charge is known.
+    Without placements and finished tasks only its charge is known. A task that asks for devices
+    and is placed without any has some of those that are free.
     """
 
     workload: Workload
@@ -54,6 +55,19 @@ class Adopted:
     """(group, tasks) that are done and do not run again."""
     releasing: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(group, tasks) of the placements that are on their way out."""
+    flavors: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """Per group, (resource, flavor) that it is charged to, where a queue chooses among flavors."""
+    anywhere: bool = False
+    """It runs, and it does not matter where: places are assumed where there is room."""
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether nothing about its places has to be assumed."""
+        asks = {leaf.name: leaf.shape.gpus > 0 for leaf in self.workload.leaves()}
+        return not self.anywhere and all(
+            all(placement.devices) or not asks.get(placement.group, False)
+            for placement in self.placements
+        )
 
 
 @dataclass(frozen=True, slots=True)
