@@ -169,3 +169,19 @@ def test_a_queue_above_keeps_strangers_out_of_all_queues_below() -> None:
     assert story.running() == ["in"]
     assert story.why("out") == (NotAllowed("org", "namespace", "shop"),)
     story.rests()
+
+
+# -- work that cannot be made to leave ----------------------------------------------------------
+
+
+def test_what_cannot_be_made_to_leave_only_uses_quota() -> None:
+    """Also under a queue that says nothing: it has what the queues below it have."""
+    story = Story("a=8", queue("org"), queue("team", 4, parent="org"), queue("other", 4))
+    for i in range(3):
+        fixed = replace(task(f"fixed-{i}", 2, queue="team"), preemptible=False)
+        story.at(i, fixed)
+    story.at(5, task("plain", 2, queue="team")).go(10)
+
+    assert story.running() == ["fixed-0", "fixed-1", "plain"]
+    assert story.why("fixed-2") == (OverQuota("team", "", "gpu", 2000, 0),)
+    story.rests()

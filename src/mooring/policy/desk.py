@@ -27,7 +27,7 @@ from mooring.policy.history import SampledUsage, UsageHistory
 from mooring.policy.kueue.groups import groups_in
 from mooring.policy.lines import Request
 from mooring.policy.place import Placer, Seats
-from mooring.policy.quota import Ledger, Shortage
+from mooring.policy.quota import Ledger, Shortage, Table
 from mooring.policy.tree import QueueTree
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Desk:
         """Nodes that are closed for all but the workload they are reserved for."""
         self.overtakers: dict[str, None] = {}
         """Those who started before their turn, which has not come yet."""
+        self.semi: dict[str, None] = {}
+        """Workloads of which only what is above the minimum may be evicted."""
         self.leaving_since: dict[TaskKey, float] = {}
         """Tasks that are on their way out."""
         self.moved: dict[str, None] = {}
@@ -125,7 +127,7 @@ class Desk:
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
-        new.leaving_since = dict(self.leaving_since)
+        new.leaving_since, new.semi = dict(self.leaving_since), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         new.promises = self.promises.copy(new)
@@ -294,12 +296,27 @@ class Desk:
 
     def fixed_shortage(self, entry: Entry, request: Request) -> Shortage | None:
         """Return what keeps work that cannot be made to leave from being charged: only quota."""
-        found = self.ledger.over_quota_fixed(entry.queue, request, self.books.fixed_of)
+        used = self.fixed_use()
+        found = self.ledger.over_quota_fixed(entry.queue, request, used)
         if found is None:
             return None
         queue, pair = found
-        left = self.tree.quota[queue][pair] - self.books.fixed_of[queue][pair]
+        left = self.tree.quota[queue][pair] - used[queue][pair]
         return Shortage(queue, pair, request[pair], max(0, left), "quota")
+
+    def fixed_use(self) -> Table:
+        """Return what work uses that cannot be made to leave: not units above a minimum."""
+        semi = [self.entries[name] for name in self.semi if name in self.entries]
+        if not semi:
+            return self.books.fixed_of
+        table = [list(row) for row in self.books.fixed_of]
+        for entry in semi:
+            groups = entry.members.items()
+            units = [(name, task) for name, m in groups for task in m.staying()[m.group.min :]]
+            for pair, amount in self.size(entry, units).items():
+                for queue in self.tree.path[entry.queue]:
+                    table[queue][pair] -= amount
+        return table
 
     def running(self) -> list[Entry]:
         """Return all workloads that have a place, in order of coming."""
@@ -424,6 +441,8 @@ class Desk:
         """Note that something of a workload starts, leaves or is another's now."""
         self.version += 1
         self.moved[entry.workload.name] = None
+        if entry.workload.semi_preemptible:
+            self.semi[entry.workload.name] = None
         self.promises.touch(entry.workload.name)
 
     def note_leaving(self, entry: Entry) -> None:

@@ -178,7 +178,8 @@ def assigned(desk: Desk, ask: Ask, flavors: dict[str, str]) -> Ask:
 def shortage_of(desk: Desk, entry: Entry, request: Request) -> Shortage | None:
     """Return what stands against charging a workload's queue; fixed work only uses quota."""
     shortage = desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
-    if shortage is None and entry.is_fixed:
+    grows = entry.has_begun and entry.workload.semi_preemptible
+    if shortage is None and entry.is_fixed and not grows:
         return desk.fixed_shortage(entry, request)
     return shortage
 

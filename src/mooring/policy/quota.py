@@ -18,6 +18,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mooring.policy.share import effective_quota
 from mooring.policy.tree import NO_BOUND, NOBODY
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Ledger:
         self._path = [path + above for path in tree.path]
         self._anchor = [self._first_with_quota(queue) for queue in range(tree.count)]
         self._ways: list[list[_Way | None]] = [[None] * len(tree.pairs) for _ in tree.names]
+        self._effective = effective_quota(tree)
         self._add_up()
         self._set_heights()
         if capacity is not None:
@@ -363,15 +365,16 @@ class Ledger:
     ) -> tuple[int, int] | None:
         """Return the first queue on the path, and the pair, whose quota cannot take fixed work.
 
-        Fixed work (not preemptible) only ever uses quota. A queue that does not name a pair has
-        none of it, unless no queue on the path names it: then it is not counted.
+        Fixed work (not preemptible) only ever uses quota. A queue without quota of its own has what
+        those below it have together. A pair that no queue on the path names is not counted.
         """
         for node in self.tree.path[queue]:
             if self.tree.queues[node].local:
                 continue
-            quotas, used = self.tree.quota[node], fixed_usage[node]
+            own, effective, used = self.tree.quota[node], self._effective[node], fixed_usage[node]
             for pair, amount in request.items():
-                over = amount > 0 and quotas[pair] < _VAST and used[pair] + amount > quotas[pair]
+                quota = own[pair] or effective[pair]
+                over = amount > 0 and quota < _VAST and used[pair] + amount > quota
                 if over and self._is_named(queue, pair):
                     return node, pair
         return None
