@@ -134,6 +134,8 @@ class _Start:
     workload: str
     group: str
     shape: Shape
+    flavor: str = ""
+    """What it is charged to, where its queue chose."""
     tasks: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """By node and mask of devices."""
 
@@ -152,7 +154,8 @@ class _Start:
         head = self.verb, self.workload, self.group
         for (mask, _), nodes in alike.items():
             numbers = fold_numbers(task for node in nodes for task in merged[node, mask])
-            yield *head, numbers, fold_names(nodes), _devices(mask, self.shape)
+            where = fold_names(nodes) + (f" as {self.flavor}" if self.flavor else "")
+            yield *head, numbers, where, _devices(mask, self.shape)
             head = "", "", ""
 
     def _merged(self) -> dict[tuple[str, int], list[int]]:
@@ -183,7 +186,8 @@ def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
             key = decision.workload, placement.group
             start = growing.get(key)
             if start is None or start.verb != verb:
-                start = growing[key] = _Start(verb, *key, _shape(result.engine, *key))
+                flavor = decision.flavor if isinstance(decision, Bind) else ""
+                start = growing[key] = _Start(verb, *key, _shape(result.engine, *key), flavor)
                 shown.append(start)
             start.add(placement)
     for item in shown:
