@@ -140,7 +140,7 @@ class DefaultCourt:
             entry.is_fixed,
             (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
             gate(self.desk, entry),
-            self.bookings.lasts(entry),
+            *self.bookings.kind_of(entry, self._queue_of[workload.name]),
         )
         if self.backfills(entry):  # who is expected to be done first may overtake
             key += (workload.estimate_s, workload.run_limit_s, entry.past.saved_s)
@@ -384,7 +384,7 @@ class DefaultCourt:
             if seats is None and self._displace(entry, lines, line, ask, reasons):
                 return True
             if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
-                seats = largest(ask, lambda fewer: self._seats(entry, fewer, []))
+                seats = self._fewer(entry, ask)
             if seats is not None:
                 self._start(entry, lines, seats)
                 if fills:
@@ -540,6 +540,19 @@ class DefaultCourt:
             if seats is not None:
                 return seats
         return None
+
+    def _fewer(self, entry: Entry, ask: Ask) -> list[Seats] | None:
+        """Book places for as many tasks as can be had; None: not even for the least."""
+        books = self.desk.books
+
+        def attempt(fewer: Ask) -> Ask | None:
+            mark = books.checkpoint()
+            seats = self._seats(entry, fewer, [])
+            books.rollback(mark)
+            return None if seats is None else fewer
+
+        best = largest(ask, attempt)
+        return None if best is None else self._seats(entry, best, [])
 
     def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
         """Book places as offered; None: there are none."""
