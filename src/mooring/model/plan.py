@@ -27,8 +27,9 @@ class Evict:
     tasks: tuple[int, ...]
     cause: str
     """What made it necessary. For another's sake: `preempt`, `quota`, `fair-share`, `leximin`,
-    `overtaker`, `quantum`, `headroom`, `move`. For nobody's: `lost-node`, `lost-task`,
-    `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `failed`, `defragment`."""
+    `while-borrowing`, `overtaker`, `quantum`, `headroom`, `move`. For nobody's: `lost-node`,
+    `lost-task`, `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `failed`,
+    `defragment`."""
     beneficiary: str = ""
 
 

@@ -9,7 +9,8 @@ from mooring.model.plan import Bind, Excluded, OverQuota
 from mooring.model.queues import Flavor
 from mooring.model.resources import amounts
 from mooring.model.workload import PodGroup, Requirement, Shape, Toleration, Workload
-from tests.policy.kueue.cases import Case, End, flavor, workload_of
+from mooring.policy.kueue.groups import groups_in
+from tests.policy.kueue.cases import Case, End, flavor, queues_of, workload_of
 
 TWO = "a one/cpu=4 two/cpu=4"
 BOTH_NEXT = """
@@ -267,6 +268,23 @@ class TestSeveralPodGroups:
         groups = tuple(PodGroup(n, Shape(amounts({"cpu": 3000})), 1) for n in ("x", "y"))
         case = Case("co\na < co cpu=4\nb < co cpu=2", more_waiting=(Workload("w", groups, "a"),))
         assert case.decide().starts == "w"
+
+
+GROUPS = {
+    "resources that share a flavor": ("a one/cpu=1 one/gpu=1", "cpu,gpu:one"),
+    "flavors that share a resource": ("a one/cpu=1 two/cpu=1", "cpu:one,two"),
+    "nothing in common": ("a one/cpu=1 two/gpu=1", "cpu:one;gpu:two"),
+    "joined by a third": ("a one/cpu=1 two/gpu=1 one/gpu=1", "cpu,gpu:one,two"),
+    "as named": ("a one/cpu=1 two/cpu=1 groups=cpu:two,one", "cpu:two,one"),
+    "none": ("a", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "groups"), GROUPS.values(), ids=GROUPS)
+def test_groups_of_a_queue(text: str, groups: str) -> None:
+    found = groups_in(queues_of(text)[0])
+    words = [f"{','.join(each.resources)}:{','.join(each.flavors)}" for each in found]
+    assert ";".join(words) == groups
 
 
 def test_reasons_name_every_flavor() -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.model.events import Ended
+from mooring.model.events import Ended, QueuesChanged
 from mooring.model.plan import Blocked, Leaving, NotAllowed, OverQuota, Reason, Stopped
 from mooring.model.resources import amounts
 from mooring.model.settings import Policy
 from mooring.model.workload import PodGroup, Shape, Workload
-from tests.policy.kueue.cases import Case
+from tests.policy.kueue.cases import Case, queues_of
 
 ALONE = "a cpu=10"
 PAIR = """
@@ -312,6 +312,25 @@ class TestStickyHead:
         end = case.decide()
         assert (end.starts, end.evicts) == ("", "v:quota")
         assert case.settle().runs == "p q"
+
+
+def test_who_only_just_started_is_asked_to_leave_a_moment_later() -> None:
+    """a1 starts while b1, which never fits, is in the way of b2; then b2 takes back its quota."""
+    case = Case(
+        "co\na < co cpu=0\nb < co cpu=4 reclaim=any",
+        "",
+        "a1 a cpu=4\nb1 b cpu=5 at=1\nb2 b cpu=4 at=2",
+    )
+    end = case.decide()
+    assert (end.starts, end.evicts) == ("a1", "")
+    end = case.settle()
+    assert (end.evicts, end.runs) == ("a1:quota", "b2")
+
+
+def test_more_quota_wakes_those_who_were_set_aside() -> None:
+    end = Case("a cpu=2", "", "a1 a cpu=3").decide()
+    end.engine.observe(QueuesChanged(queues_of("a cpu=3")))
+    assert len(end.engine.decide(101.0).decisions) == 1
 
 
 class TestGrowth:

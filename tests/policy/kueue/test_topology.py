@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.model.cluster import Node
+from mooring.model.cluster import Device, Node
 from mooring.model.plan import Impossible, NoRoom
 from mooring.model.resources import amounts
 from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
@@ -319,3 +319,53 @@ class TestPlaceAndVictims:
             levels="rack",
         ).decide()
         assert (end.nodes("w"), end.nodes("v")) == ("x=4", "y=4")
+
+    def test_one_rack_for_two(self) -> None:
+        nodes = nodes_of("r: x=4 | s: y=3")
+        waiting = "w a cpu=1 tasks=4 required=rack\nv b cpu=1 tasks=4 required=rack at=1"
+        end = Case("a cpu=4\nb cpu=4", "", waiting, nodes=nodes, levels="rack").decide()
+        assert (end.starts, end.waits) == ("w", "v")
+
+    def test_who_comes_too_late_for_a_rack_looks_for_victims(self) -> None:
+        # Both could have r; w is older. So v asks low, of its own queue, to leave s.
+        nodes = nodes_of("r: x=4 | s: y=4")
+        end = Case(
+            "a cpu=4\nb cpu=8 within=lower-priority",
+            "low b cpu=1 tasks=4 on=y",
+            "w a cpu=1 tasks=4 required=rack at=1 prio=2\nv b cpu=1 tasks=4 required=rack prio=1",
+            nodes=nodes,
+            levels="rack",
+        ).decide()
+        assert (end.starts, end.evicts) == ("w", "low:preempt")
+
+
+def test_groups_without_topology_are_placed_with_second_thoughts() -> None:
+    """One by one x would go to n1, y to n2, and z nowhere."""
+    sizes = {"x": 1, "y": 3, "z": 4}
+    groups = tuple(PodGroup(n, Shape(amounts({"cpu": c * 1000})), 1) for n, c in sizes.items())
+    case = Case(
+        QUEUES,
+        nodes=nodes_of("r: n1=3 n2=5"),
+        levels="rack",
+        more_waiting=(Workload("w", groups, "a"),),
+    )
+    assert case.decide().starts == "w"
+
+
+def test_a_leader_on_a_shared_device() -> None:
+    """Half a device for the leader costs a whole one: three of four are left for workers."""
+    nodes = [
+        Node(name, (), (("flavor", "default"),), devices=(Device(),) * 2, path=("r",))
+        for name in ("x", "y")
+    ]
+    groups = (
+        PodGroup("leader", Shape(gpus=1, milli=500), 1),
+        PodGroup("workers", Shape(gpus=1), 3),
+    )
+    both = PodGroup("both", groups=groups, topology=TopologyRequest("rack"))
+    case = Case(
+        "a gpu=9", nodes=tuple(nodes), levels="rack", more_waiting=(Workload("w", (both,), "a"),)
+    )
+    end = case.decide()
+    assert end.nodes("w", "leader") == "x=1"
+    assert end.nodes("w", "workers") == "x=1 y=2"

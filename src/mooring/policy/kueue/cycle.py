@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mooring.model.entry import Entry
 from mooring.model.plan import Leaving
-from mooring.model.workload import TaskState
 from mooring.policy.evict import Victim, carry_out, whole
 from mooring.policy.kueue.mode import Mode
 from mooring.policy.kueue.order import in_order
@@ -58,8 +57,6 @@ class Cycle:
     def __init__(self, desk: Desk, lineup: Lineup) -> None:
         self.desk = desk
         self.lineup = lineup
-        self.leaving = _on_their_way_out(desk)
-        """Those whom nobody waits for, or others do."""
         self.live = Tally.of(lineup.cohorts, desk)
         """Use as if those were gone that are on their way out; reserved capacity counts."""
         self.scene = Scene(desk, lineup.cohorts, self._settled(), list(lineup.runners.values()))
@@ -69,6 +66,11 @@ class Cycle:
         self.must_wait = False
         """Someone would displace work that only just started: after this moment."""
         self._changed = False
+
+    @property
+    def leaving(self) -> list[Victim]:
+        """Return those who are on their way out, for whomever."""
+        return list(self.lineup.leaving.values())
 
     def _settled(self) -> Tally:
         """Return use as it is now: who is on the way out still counts, who waits for room not."""
@@ -90,10 +92,11 @@ class Cycle:
     def _nominate(self, entry: Entry) -> Nominee:
         start = self.lineup.scans.get(entry.workload.name, {})
         queue = self.lineup.cohorts.cluster_queue[entry.queue]
-        answer = Solver(self.scene, entry).solve(start)
+        is_unsettled = bool(self.lineup.leaving or self.desk.holds)
+        answer = Solver(self.scene, entry).solve(start, reduces=not is_unsettled)
         if answer.mode is Mode.FIT:
             return Nominee(entry, queue, answer, Verdict.START)
-        if self.leaving or self.desk.holds:
+        if is_unsettled:
             scene = self.scene.over(self.live.copy())
             answer = Solver(scene, entry, self.leaving).solve(start)
             if answer.mode is Mode.FIT:
@@ -186,10 +189,8 @@ class Cycle:
 
     def _note_gone(self, targets: list[Target]) -> None:
         for target in targets:
-            name = target.runner.entry.workload.name
-            self._gone[name] = None
-            self.lineup.runners.pop(name, None)
-        self.leaving = _on_their_way_out(self.desk)
+            self._gone[target.runner.entry.workload.name] = None
+            self.lineup.leave(target.runner.entry)
 
     def _again(self, nominee: Nominee) -> None:
         """Look once more at a head whom another was in the way of, on the same flavors."""
@@ -237,22 +238,6 @@ class Cycle:
             left = most - self.live.used(nominee.queue, pair)
             kept[pair] = max(0, min(amount, left))
         self.live.add(nominee.queue, kept)
-
-
-def _on_their_way_out(desk: Desk) -> list[Victim]:
-    """Return what is being released, by workload."""
-    found = []
-    for entry in desk.entries.values():
-        tasks = tuple(
-            (name, task)
-            for name, members in entry.members.items()
-            if members.is_releasing
-            for task, state in enumerate(members.states)
-            if state == TaskState.RELEASING
-        )
-        if tasks:
-            found.append(Victim(entry, tasks, ""))
-    return found
 
 
 def _by_resource(desk: Desk, request: Request) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT
+from mooring.model.workload import TaskState
+from mooring.policy.evict import Victim
 from mooring.policy.history import slot_at
 from mooring.policy.kueue.scene import Runner
 
@@ -46,6 +48,10 @@ class Lineup:
             if _may_leave(entry) and not self._is_stopped(entry)
         }
         """Those who could be asked to leave."""
+        self.leaving: dict[str, Victim] = {}
+        """Those who are on their way out already."""
+        for entry in desk.entries.values():
+            self.note_leaving(entry)
         self._lines: dict[int, Line] = {}
         self._alike: dict[tuple[int, Likeness], list[str]] = {}
         for entry in sorted(queued, key=self._rank):
@@ -118,6 +124,23 @@ class Lineup:
         if self.desk.tree.queues[queue].by_usage:
             amounts = {r: float(n) for r, n in requests.items() if _is_counted(r)}
             self.desk.sampled.enter(name, entry.workload.queue, amounts)
+
+    def note_leaving(self, entry: Entry) -> None:
+        """Note that work of a workload is on its way out, if any is."""
+        tasks = tuple(
+            (name, task)
+            for name, members in entry.members.items()
+            if members.is_releasing
+            for task, state in enumerate(members.states)
+            if state == TaskState.RELEASING
+        )
+        if tasks:
+            self.leaving[entry.workload.name] = Victim(entry, tasks, "")
+
+    def leave(self, entry: Entry) -> None:
+        """Note that a running workload has to leave."""
+        self.runners.pop(entry.workload.name, None)
+        self.note_leaving(entry)
 
     def skip(self, entry: Entry, reasons: tuple[Reason, ...], tried: dict[Spot, int]) -> bool:
         """Leave a head where it is; return whether it goes on with another flavor."""

@@ -62,14 +62,20 @@ class Solver:
         self.own = scene.cohorts.cluster_queue[entry.queue]
         self.seating = Seating(scene.desk, entry)
 
-    def solve(self, start: dict[Spot, int], pins: dict[Spot, str] | None = None) -> Answer:
-        """Return how it could start, with fewer tasks if need be and allowed."""
+    def solve(
+        self,
+        start: dict[Spot, int],
+        pins: dict[Spot, str] | None = None,
+        *,
+        reduces: bool = True,
+    ) -> Answer:
+        """Return how it could start, perhaps with fewer tasks if need be and allowed."""
         ask = self.desk.ask_of(self.entry)
         if ask.problems:
             return Answer(Mode.NO_FIT, ask, Assignment(mode=Mode.NO_FIT), reasons=ask.problems)
         bounds = Bounds(start, pins or {})
         full = self._solve(ask, bounds)
-        if full.is_hopeful:
+        if full.is_hopeful or not reduces:
             return full
         return self._reduced(ask, bounds) or full
 
