@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import mooring
 from mooring.cli.decide import decide
+from mooring.cli.defragment import defragment
 from mooring.cli.demo import Show, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.policy import Standing, check_policy, show_policy
@@ -90,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     _add_decide(commands)
+    _add_defragment(commands)
     _add_policy(commands)
     _add_replay(commands)
     _add_experiment(commands)
@@ -136,6 +138,17 @@ def _add_decide(commands: Commands) -> None:
         help="go on until nothing changes: what is bound runs, what is evicted waits again; "
         "exit code 1 if it does not come to rest",
     )
+    _add_output(made)
+
+
+def _add_defragment(commands: Commands) -> None:
+    made = _add(commands, "defragment", _defragment, "price moves of running work")
+    made.description = (
+        "Read a scenario and print which running workloads could be moved so that others start, or "
+        "so that fewer nodes are allocated in part; what that costs in GPU-hours, how much earlier "
+        "who starts, and fragmentation (GFR) before and after. Nothing is changed."
+    )
+    made.add_argument("file", metavar="FILE", help="the scenario; - is standard input")
     _add_output(made)
 
 
@@ -253,6 +266,14 @@ def _decide(arguments: argparse.Namespace) -> int:
     scenario = _scenario(arguments.file)
     try:
         return decide(scenario, until_settled=arguments.settle, as_json=arguments.output == "json")
+    except EventError as error:
+        return _bad_input([f"{arguments.file}: {error}"])
+
+
+def _defragment(arguments: argparse.Namespace) -> int:
+    scenario = _scenario(arguments.file)
+    try:
+        return defragment(scenario, as_json=arguments.output == "json")
     except EventError as error:
         return _bad_input([f"{arguments.file}: {error}"])
 

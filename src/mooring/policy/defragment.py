@@ -319,12 +319,14 @@ class Planner:
         books.rollback(mark)
         return None, stuck or (victims[0] if victims else None)
 
-    def _place_again(self, victims: Sequence[Victim]) -> tuple[list[Mover], Victim | None]:
+    def _place_again(
+        self, victims: Sequence[Victim], avoid: tuple[str, ...] = ()
+    ) -> tuple[list[Mover], Victim | None]:
         """Book other places for all who were removed, the largest first; or say who has none."""
         movers = []
         for victim in sorted(victims, key=lambda victim: (-_weight(victim), victim.entry.sequence)):
             self._steps.take()
-            mover = place_again(self.desk, victim)
+            mover = place_again(self.desk, victim, avoid)
             if mover is None:
                 return [], victim
             movers.append(mover)
@@ -393,24 +395,33 @@ class Planner:
     # -- for nobody -------------------------------------------------------------------------
 
     def _close_gaps(self) -> None:
-        """Empty nodes of which a part is allocated, the cheapest first, while that helps."""
-        books = self.desk.books
-        for _, victims in self._gaps():
+        """Empty nodes of which a part is allocated, the cheapest first, while that helps.
+
+        What is there goes to the dearer half of them if it can, which then need not be emptied.
+        """
+        gaps, names = self._gaps(), self.desk.books.tree.names[-1]
+        cheap = tuple(names[row] for row, _ in gaps[: (len(gaps) + 1) // 2])
+        for _, victims in gaps:
             left = [v for v in victims if v.entry.workload.name in self._movable]
-            if len(left) < len(victims) or len(self._moved) + len(left) > self.bounds.moves:
-                continue
-            before, missing = int(crumbs(*gpu_columns(books)).sum()), self.desk.promises.missing()
-            mark = books.checkpoint()
-            for victim in left:
-                remove(self.desk, victim)
-            movers, stuck = self._place_again([replace(v, cause="defragment") for v in left])
-            step = Step(tuple(movers))
-            fewer = int(crumbs(*gpu_columns(books)).sum()) < before
-            is_better = stuck is None and fewer and self.desk.promises.missing() <= missing
-            if is_better and self._is_worth_it(step):
-                self._take(step)
-            else:
-                books.rollback(mark)
+            if len(left) == len(victims) and len(self._moved) + len(left) <= self.bounds.moves:
+                some = [replace(victim, cause="defragment") for victim in left]
+                self._empty(some, cheap) or self._empty(some, ())
+
+    def _empty(self, victims: Sequence[Victim], avoid: tuple[str, ...]) -> bool:
+        """Move all who are on a node, but not to some nodes, if that leaves fewer in part used."""
+        books, promises = self.desk.books, self.desk.promises
+        before, missing = int(crumbs(*gpu_columns(books)).sum()), promises.missing()
+        mark = books.checkpoint()
+        for victim in victims:
+            remove(self.desk, victim)
+        movers, stuck = self._place_again(victims, avoid)
+        step = Step(tuple(movers))
+        fewer = stuck is None and int(crumbs(*gpu_columns(books)).sum()) < before
+        if fewer and promises.missing() <= missing and self._is_worth_it(step):
+            self._take(step)
+            return True
+        books.rollback(mark)
+        return False
 
     def _gaps(self) -> list[tuple[int, list[Victim]]]:
         """Return the nodes that moves would empty, cheapest first, and who is there."""
@@ -442,7 +453,7 @@ def _weight(victim: Victim) -> int:
     return sum(members[group].demand.weight for group, _ in victim.tasks)
 
 
-def place_again(desk: Desk, victim: Victim) -> Mover | None:
+def place_again(desk: Desk, victim: Victim, avoid: tuple[str, ...] = ()) -> Mover | None:
     """Book another place for a workload that was removed, on nodes of the same kinds.
 
     All that runs of it has a place again, on the same flavors; None: nothing is booked.
@@ -454,7 +465,7 @@ def place_again(desk: Desk, victim: Victim) -> Mover | None:
         return None
     ask = ask.with_counts({name: len(some) for name, some in tasks.items()})
     ask = ask.with_codes({name: members.flavor for name, members in entry.members.items()})
-    ask = replace(ask, avoid=(*ask.avoid, *desk.closed_for(entry.workload.name)))
+    ask = replace(ask, avoid=(*ask.avoid, *desk.closed_for(entry.workload.name), *avoid))
     rows = [entry.members[group].rows[task] for group, task in victim.tasks]
     kinds = {books.kind_of[row] for row in rows}
     barred = tuple(kind for kind in range(len(books.kinds)) if kind not in kinds)

@@ -11,6 +11,7 @@ from mooring.model.plan import Decision
 from mooring.sim.loop import Loop
 
 if TYPE_CHECKING:
+    from mooring.model.invoice import Invoice
     from mooring.model.plan import Plan
     from mooring.model.scenario import Scenario
     from mooring.policy.headroom import Promise
@@ -57,6 +58,14 @@ def promises_of(scenario: Scenario) -> tuple[Promise, ...]:
     for event in scenario.events():
         engine.observe(event)
     return engine.headroom()
+
+
+def invoice_of(scenario: Scenario) -> Invoice | None:
+    """Return what could be moved at the moment of a scenario, priced; None: nothing that helps."""
+    engine = _engine(scenario)
+    for event in scenario.events():
+        engine.observe(event)
+    return engine.defragmentation(scenario.now)
 
 
 def settle(scenario: Scenario) -> Settled:

@@ -1,0 +1,505 @@
+"""Defragmentation: what is moved, what it costs and brings, and that it keeps its word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.engine import Engine
+from mooring.metrics import gpu_columns, gpu_node_fragmentation_ratio
+from mooring.model.events import Adopted, NodeJoined, PolicyChanged, Submitted
+from mooring.model.plan import Bind, Evict, Leaving, Reserve
+from mooring.model.queues import Queue, Quota
+from mooring.model.resources import GPU
+from mooring.model.settings import Defragmentation, Headroom, Policy
+from mooring.model.workload import Placement, TaskState
+from mooring.sim.loop import Loop
+from tests.build import (
+    World,
+    cluster,
+    evicts,
+    gang,
+    on,
+    picture,
+    reasons,
+    share,
+    task,
+    used,
+)
+
+if TYPE_CHECKING:
+    from mooring.model.invoice import Invoice
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+HOUR = 3600.0
+AUTOMATIC = Policy(defragmentation=Defragmentation(automatic=True, ratio=2.0, budget=1000.0))
+TIDY = Policy(defragmentation=Defragmentation(automatic=True, ratio=0.0, budget=1000.0))
+
+
+def timed(work: Workload, hours: float) -> Workload:
+    """Return work that says how long it runs."""
+    return replace(work, estimate_s=hours * HOUR)
+
+
+def halves(policy: Policy = Policy(), hours: float = 6.0) -> World:
+    """Return three nodes with half of their devices in use, and a whole node wanted."""
+    world = cluster("a=8 b=8 c=8", policy=policy)
+    for name in "abc":
+        world.adopt(timed(task(f"t-{name}", 4), hours), {name: [0b1111]})
+    return world.submit(task("whole", 8))
+
+
+def invoice(world: World, now: float = HOUR) -> Invoice:
+    found = world.engine.defragmentation(now)
+    assert found is not None
+    return found
+
+
+def moved(found: Invoice) -> dict[str, tuple[str, ...]]:
+    """Return where each workload would go."""
+    return {m.workload: tuple(n for p in m.placements for n in p.nodes) for m in found.moves}
+
+
+def fragmentation(world: World) -> float:
+    return gpu_node_fragmentation_ratio(*gpu_columns(world.engine.books))
+
+
+def confirm(world: World, plan: Plan) -> None:
+    """Let binds run, and what is evicted be gone."""
+    for decision in plan.decisions:
+        if isinstance(decision, Bind):
+            world.tasks(decision.workload, TaskState.RUNNING, *decision.placement.tasks)
+        elif isinstance(decision, Evict):
+            world.tasks(decision.workload, TaskState.PENDING, *decision.tasks)
+
+
+# -- the invoice ----------------------------------------------------------------------------
+
+
+def test_an_invoice_names_moves_costs_and_gains() -> None:
+    found = invoice(halves())
+
+    (move,), (gain,) = found.moves, found.gains
+    assert move.beneficiary == gain.workload == "whole"
+    # 4 GPUs ran for an hour without a checkpoint, and a restart takes a minute
+    assert move.cost == found.cost == pytest.approx(4 * (1 + 1 / 60))
+    # all end in five hours; the one that is moved needs 30 s to leave
+    assert gain.earlier_s == pytest.approx(5 * HOUR - 30)
+    assert gain.saved == found.saved == pytest.approx(8 * (5 - 30 / HOUR))
+    assert found.ratio == pytest.approx(found.saved / found.cost)
+    assert found.gfr_before == 1.0
+    assert found.gfr_after == pytest.approx(1 / 3)
+
+
+def test_asking_changes_nothing() -> None:
+    world = halves()
+    world.cycle(HOUR)
+    before = world.engine.snapshot(HOUR)
+
+    first, second = invoice(world), invoice(world)
+
+    assert first == second
+    assert world.engine.snapshot(HOUR) == before
+    assert world.cycle(HOUR).decisions == ()
+
+
+def test_the_cheapest_are_moved() -> None:
+    """What was checkpointed a minute ago costs next to nothing."""
+    world = halves()
+    world.edit(replace(timed(task("t-b", 4), 6.0), checkpoint_at=HOUR - 60))
+
+    found = invoice(world)
+
+    assert list(moved(found)) == ["t-b"]
+    assert found.cost == pytest.approx(4 * 2 / 60)
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        {"preemptible": False},
+        {"semi_preemptible": True},
+        {"minimum_run_s": 2 * HOUR},
+    ],
+)
+def test_who_may_not_be_made_to_leave_is_not_moved(fixed: dict[str, float]) -> None:
+    world = halves()
+    for name in ("t-a", "t-b", "t-c"):
+        world.edit(replace(timed(task(name, 4), 6.0), **fixed))  # type: ignore[arg-type]
+
+    assert world.engine.defragmentation(HOUR) is None
+
+
+def test_nobody_is_moved_who_has_just_started() -> None:
+    world = halves()
+
+    assert world.engine.defragmentation(1799.0) is None
+    assert world.engine.defragmentation(1800.0) is not None
+
+
+def test_without_any_idea_of_the_end_a_day_is_counted() -> None:
+    world = cluster("a=8 b=8")
+    for name in "ab":
+        world.adopt(task(f"t-{name}", 4), {name: [0b1111]})
+
+    found = invoice(world.submit(task("whole", 8)))
+
+    assert found.gains[0].earlier_s is None
+    assert found.saved == 8 * 24
+
+
+def test_one_plan_may_let_several_start() -> None:
+    world = cluster("a=8 b=8 c=8 d=8")
+    for name in "abcd":
+        world.adopt(timed(task(f"t-{name}", 4), 6.0), {name: [0b1111]})
+
+    found = invoice(world.submit(task("one", 8), task("two", 8), task("three", 8)))
+
+    assert [gain.workload for gain in found.gains] == ["one", "two"]
+    assert len(found.moves) == 2
+    assert found.gfr_after == 0.0
+
+
+def test_a_gang_moves_whole() -> None:
+    world = cluster("r1: a=8 b=8 | r2: c=8 d=8")
+    pair = timed(gang("pair", tasks=2, gpus=4, level="rack"), 6.0)
+    world.adopt(pair, {"a": [0b1111], "b": [0b1111]})
+    world.adopt(timed(task("t", 4), 9.0), {"c": [0b1111]})
+
+    found = invoice(world.submit(gang("rack", tasks=2, gpus=8, level="rack")))
+
+    assert [gain.workload for gain in found.gains] == ["rack"]
+    for move in found.moves:
+        rows = [n for p in move.placements for n in p.nodes]
+        assert len({"ab".count(n) for n in rows}) == 1  # all of it in one rack
+        assert len(rows) == len(next(p for p in move.placements).tasks)
+
+
+def test_elastic_work_moves_with_all_that_it_has() -> None:
+    world = cluster("a=8 b=8 c=8")
+    elastic = timed(gang("e", tasks=1, most=3, gpus=1), 6.0)
+    world.adopt(elastic, {"a": [0b1, 0b10, 0b100]})
+    world.adopt(replace(timed(task("t", 4), 6.0), preemptible=False), {"b": [0b1111]})
+    world.adopt(replace(timed(task("u", 8), 6.0), preemptible=False), {"c": [0xFF]})
+
+    found = invoice(world.submit(task("whole", 8)))
+
+    assert [(m.workload, p.tasks, p.nodes) for m in found.moves for p in m.placements] == [
+        ("e", (0, 1, 2), ("b", "b", "b"))
+    ]
+
+
+def test_moves_keep_to_the_flavor_that_is_charged() -> None:
+    world = cluster("a=8 b=8 c=8", on("c", model="A100"))
+    world.adopt(timed(task("t-a", 4), 6.0), {"a": [0b1111]})
+    world.adopt(timed(task("t-b", 6), 6.0), {"b": [0b111111]})
+    wanted = task("whole", 8, models=["H100"])
+
+    assert world.submit(wanted).engine.defragmentation(HOUR) is None
+
+
+def test_a_plan_has_no_more_moves_than_it_may() -> None:
+    few = Policy(defragmentation=Defragmentation(moves=1))
+    world = cluster("a=4 b=4 c=4 d=4", policy=few)
+    for name in "abcd":
+        world.adopt(timed(task(f"t-{name}", 1), 6.0), {name: [0b1]})
+    world.submit(gang("two", tasks=2, gpus=4))
+
+    found = invoice(world)
+    assert (len(found.moves), found.gains) == (1, ())
+    world.see(PolicyChanged(replace(few, defragmentation=Defragmentation(moves=2))))
+    found = invoice(world)
+    assert (len(found.moves), len(found.gains)) == (2, 1)
+
+
+def test_who_has_no_quota_left_is_not_helped() -> None:
+    queues = (Queue("default"), Queue("small", quotas=(Quota(GPU, limit=4000),)))
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, queues=queues)).join(*nodes)
+    for name in "ab":
+        world.adopt(replace(timed(task(f"t-{name}", 4), 6.0), preemptible=True), {name: [0b1111]})
+    world.submit(task("whole", 8, queue="small"))
+    found = world.engine.defragmentation(HOUR)
+
+    assert found is None or found.gains == ()
+
+
+def test_a_strict_queue_helps_its_head_alone() -> None:
+    queues = (Queue("default"), Queue("strict", order="strict"))
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, queues=queues)).join(*nodes)
+    for name in "ab":
+        world.adopt(timed(task(f"t-{name}", 3), 6.0), {name: [0b111]})
+    head = gang("head", tasks=2, gpus=6, queue="strict", submitted_at=1.0)
+    world.submit(head, task("behind", 8, queue="strict", submitted_at=2.0))
+    found = world.engine.defragmentation(HOUR)
+
+    assert found is None or found.gains == ()
+
+
+def test_gaps_are_closed_where_nobody_waits() -> None:
+    world = cluster("a=8 b=8 c=8")
+    for name, mask in (("a", 0b11), ("b", 0b1111), ("c", 0b1)):
+        world.adopt(task(f"t-{name}", mask.bit_count()), {name: [mask]})
+
+    found = invoice(world)
+
+    assert found.gains == ()
+    assert moved(found) == {"t-c": ("b",), "t-a": ("b",)}
+    assert all(move.beneficiary == "" for move in found.moves)
+    assert (found.ratio, found.gfr_before) == (0.0, 1.0)
+    assert found.gfr_after == pytest.approx(1 / 3)
+
+
+def test_no_move_that_closes_no_gap() -> None:
+    world = cluster("a=8 b=8")
+    for name in "ab":
+        world.adopt(task(f"t-{name}", 5), {name: [0b11111]})
+
+    assert world.engine.defragmentation(HOUR) is None
+
+
+def test_shares_are_packed_together() -> None:
+    world = cluster("a=1 b=1")
+    for name in "ab":
+        world.adopt(share(f"s-{name}", 400), {name: [0b1]})
+
+    found = invoice(world)
+
+    assert len(found.moves) == 1
+    assert found.gfr_after == 0.5
+
+
+def test_promised_room_stays_as_it_was() -> None:
+    """A share on a device of its own would break the promise, so it stays with the other."""
+    queues = (Queue("default"), Queue("serving"))
+    policy = Policy(headroom=(Headroom("serving", 8, 60.0),))
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    for name in "ab":
+        world.adopt(timed(task(f"t-{name}", 4), 6.0), {name: [0b1111]})
+    found = world.submit(task("whole", 8)).engine.defragmentation(HOUR)
+
+    assert found is None or found.gains == ()
+
+
+# -- by itself ------------------------------------------------------------------------------
+
+
+def test_moves_are_carried_out_with_all_places_kept() -> None:
+    world = halves(AUTOMATIC)
+
+    plan = world.cycle(HOUR)
+
+    (evict,) = evicts(plan)
+    assert (evict.cause, evict.beneficiary) == ("move", "whole")
+    kept = [d.workload for d in plan.decisions if isinstance(d, Reserve)]
+    assert kept == ["whole", evict.workload]
+    assert reasons(world, "whole") == (Leaving((evict.workload,)),)
+    confirm(world, plan)
+    after = world.cycle(HOUR + 30)
+    assert {d.workload for d in after.decisions} == {"whole", evict.workload}
+    assert all(isinstance(d, Bind) for d in after.decisions)
+    confirm(world, after)
+    assert fragmentation(world) == pytest.approx(1 / 3)
+    world.settles()
+
+
+def test_one_that_is_moved_keeps_its_place_in_the_line_of_all_who_run() -> None:
+    world = halves(AUTOMATIC)
+    plan = world.cycle(HOUR)
+    confirm(world, plan)
+    confirm(world, world.cycle(HOUR + 30))
+
+    entry = world.engine.entries()[evicts(plan)[0].workload]
+
+    assert entry.started_at == 0.0
+    assert entry.running_since == HOUR + 30
+
+
+@pytest.mark.parametrize(
+    ("rules", "moves"),
+    [
+        (Defragmentation(automatic=True, ratio=2.0, budget=8.0), True),
+        (Defragmentation(automatic=True, ratio=10.0, budget=8.0), False),
+        (Defragmentation(automatic=True, ratio=2.0, budget=4.0), False),
+        (Defragmentation(automatic=True, ratio=2.0, budget=8.0, moves=0), False),
+        (Defragmentation(automatic=False), False),
+    ],
+    ids=["pays", "ratio too low", "over budget", "no moves", "not automatic"],
+)
+def test_nothing_is_moved_that_does_not_pay(rules: Defragmentation, moves: bool) -> None:
+    world = halves(Policy(defragmentation=rules))
+
+    assert bool(world.cycle(HOUR).decisions) == moves
+
+
+def test_the_budget_is_for_a_day_and_outlives_a_restart() -> None:
+    rules = Defragmentation(automatic=True, ratio=2.0, budget=5.0)
+    world = halves(Policy(defragmentation=rules), hours=100.0)
+    confirm(world, world.cycle(HOUR))
+    confirm(world, world.cycle(HOUR + 30))
+    moment = world.engine.snapshot(HOUR + 60)
+    assert [(at, round(lost, 2)) for at, lost in moment.memory.defragmented] == [(HOUR, 4.07)]
+
+    again = World(Engine(moment.topology, moment.policy, moment.memory, moment.queues))
+    again.see(*moment.events()).end("whole")
+    empty = evicts(world.plans[0])[0].workload.removeprefix("t-")
+    again.adopt(replace(timed(task("v", 2), 100.0), checkpoint_at=23 * HOUR), {empty: [0b11]})
+    again.submit(task("second", 8))
+    early = again.cycle(24 * HOUR)
+
+    assert early.decisions == ()  # an hour of two GPUs is more than is left
+    assert early.wake_at == 25 * HOUR
+    assert [e.workload for e in evicts(again.cycle(25 * HOUR))] == ["v"]
+
+
+def test_gaps_are_closed_by_itself_only_where_no_benefit_is_asked_for() -> None:
+    for policy, moves in ((AUTOMATIC, False), (TIDY, True)):
+        world = cluster("a=8 b=8", policy=policy)
+        for name in "ab":
+            world.adopt(task(f"t-{name}", 4), {name: [0b1111]})
+
+        plan = world.cycle(HOUR)
+
+        assert [e.cause for e in evicts(plan)] == ["defragment"] * moves
+        assert all(e.beneficiary == "" for e in evicts(plan))
+
+
+def test_it_wakes_when_somebody_may_be_moved() -> None:
+    world = halves(AUTOMATIC)
+
+    plan = world.cycle(60.0)
+
+    assert plan.decisions == ()
+    assert plan.wake_at == 1800.0
+    assert evicts(world.cycle(1800.0)) != []
+
+
+def test_it_comes_to_rest_when_there_is_nothing_to_gain() -> None:
+    world = cluster("a=8 b=8", policy=TIDY)
+    for name in "ab":
+        world.adopt(task(f"t-{name}", 5), {name: [0b11111]})
+
+    assert world.cycle(HOUR).wake_at is None
+    world.settles()
+
+
+def test_a_fork_spends_its_own_budget() -> None:
+    world = halves(AUTOMATIC)
+    fork = World(world.engine.fork())
+
+    assert evicts(fork.cycle(HOUR)) == evicts(world.cycle(HOUR)) != []
+    assert fork.engine.memory().defragmented == world.engine.memory().defragmented
+
+
+# -- it keeps its word ----------------------------------------------------------------------
+
+
+def simulate(policy: Policy) -> tuple[dict[str, float], dict[str, float], list[Invoice]]:
+    """Run a fragmented cluster to its end; return starts, ends, and what was invoiced."""
+    topology, nodes = picture("a=8 b=8 c=8 d=8")
+    engine = Engine(topology, policy)
+    starts: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    invoices: list[Invoice] = []
+
+    def listen(now: float, events: object, plan: Plan) -> None:
+        for decision in plan.decisions:
+            if isinstance(decision, Bind):
+                starts.setdefault(decision.workload, now)
+        for name in [name for name in starts if name not in ends]:
+            if name not in engine.entries():
+                ends[name] = now
+
+    def run_time(work: Workload) -> float | None:
+        return work.estimate_s
+
+    loop = Loop(engine, run_time, [listen], grace_s=policy.eviction.leave_s)
+    for node in nodes:
+        loop.at(0.0, NodeJoined(node))
+    for i, name in enumerate("abcd"):
+        work = timed(task(f"t-{name}", 4), 5.0 + i)
+        placement = Placement("main", (0,), (name,), (0b1111,))
+        loop.at(0.0, Adopted(work, (placement,)))
+        starts[work.name] = 0.0
+    loop.run(HOUR - 1)
+    loop.at(HOUR, Submitted(replace(timed(gang("wide", tasks=2, gpus=8), 2.0), submitted_at=HOUR)))
+    if policy.defragmentation.automatic:
+        probe = engine.fork()
+        probe.observe(Submitted(replace(timed(gang("wide", tasks=2, gpus=8), 2.0))))
+        probe.observe(PolicyChanged(replace(policy, defragmentation=Defragmentation())))
+        found = probe.defragmentation(HOUR)
+        assert found is not None
+        invoices.append(found)
+    loop.run()
+    return starts, ends, invoices
+
+
+def test_a_defragmentation_brings_what_its_invoice_says() -> None:
+    """The same day with and without: who starts earlier, by how much, and what it costs."""
+    starts, ends, _ = simulate(Policy())
+    earlier, later, (found,) = simulate(AUTOMATIC)
+
+    (gain,) = found.gains
+    assert gain.workload == "wide"
+    assert gain.earlier_s == pytest.approx(starts["wide"] - earlier["wide"])
+    # what is moved begins again: it ends later by what it had run, and by the time it left in
+    lost = sum(4 * (later[move.workload] - ends[move.workload]) for move in found.moves) / HOUR
+    leaving = sum(4 * 30.0 for _ in found.moves) / HOUR
+    restarts = sum(4 * 60.0 for _ in found.moves) / HOUR
+    assert lost - leaving == pytest.approx(found.cost - restarts)
+    assert found.ratio is not None
+    assert found.ratio > 1.0
+    others = [name for name in starts if name not in {m.workload for m in found.moves}]
+    assert all(later[name] <= ends[name] for name in others)
+
+
+WORK = st.tuples(st.integers(1, 4), st.sampled_from("abcd"), st.booleans())
+
+
+@given(
+    st.lists(WORK, max_size=8),
+    st.lists(st.tuples(st.integers(1, 2), st.sampled_from([2, 3, 4])), max_size=3),
+)
+def test_every_move_helps_and_it_comes_to_rest(
+    running: list[tuple[int, str, bool]], waiting: list[tuple[int, int]]
+) -> None:
+    """Whatever runs: evictions have a reason, everybody runs again, gaps never become more."""
+    world = cluster("a=4 b=4 c=4 d=4", policy=TIDY)
+    free = dict.fromkeys("abcd", 0)
+    for number, (count, name, preemptible) in enumerate(running):
+        if free[name] + count <= 4:
+            mask = (1 << count) - 1 << free[name]
+            free[name] += count
+            work = replace(task(f"r{number}", count), preemptible=preemptible)
+            world.adopt(timed(work, 12.0), {name: [mask]})
+    for number, (tasks, gpus) in enumerate(waiting):
+        world.submit(gang(f"w{number}", tasks=tasks, gpus=gpus))
+    world.now = HOUR
+    began = set(world.engine.running())
+    for _ in range(30):
+        found = world.engine.defragmentation(world.now + 60.0)
+        runs = set(world.engine.running())
+        plan = world.cycle(world.now + 60.0)
+        for evict in evicts(plan):
+            assert evict.cause == ("move" if evict.beneficiary else "defragment")
+        confirm(world, plan)
+        if evicts(plan):
+            assert found is not None
+            confirm(world, world.cycle(world.now + 1.0))
+            assert runs <= set(world.engine.running())
+            assert {e.workload for e in evicts(plan)} == set(moved(found))
+            assert fragmentation(world) == pytest.approx(found.gfr_after)
+            assert found.gains or found.gfr_after < found.gfr_before
+        if not plan.decisions:
+            break
+    else:
+        raise AssertionError(f"no rest: {used(world)}")
+    assert began <= set(world.engine.running())
+    world.settles()
