@@ -283,8 +283,10 @@ class Solver:
         mark = self.books.checkpoint()
         self.crew.only = self._first_tasks(k)
         trial = Trial(self.crew, self.round.request(self.crew, self.crew.only), victims)
+        whole = [chunk.crew for chunk in victims if chunk.crew.root.is_met]
         try:
-            works = self._play(trial, crews) and self.rules.is_legal(trial)
+            works = self._play(trial, crews) and not any(_is_half(crew) for crew in whole)
+            works = works and self.rules.is_legal(trial)
         finally:
             self.crew.only = None
             self.books.rollback(mark)
@@ -442,6 +444,11 @@ class _Room:
         """Return whether the first tasks could have room, if some more were gone."""
         room = self.after(more) if more else self
         return room._sum >= self.wanted(k) and (not self._size or room._slots >= k)
+
+
+def _is_half(crew: Crew) -> bool:
+    """Return whether a gang would be left without all that it needs."""
+    return crew.is_active and not crew.root.is_met
 
 
 def _stays(crew: Crew, seat: Seat) -> bool:
