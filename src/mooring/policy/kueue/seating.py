@@ -11,7 +11,7 @@ from mooring.model.books import BY_NODE
 from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
 from mooring.policy.devices import choose_devices
-from mooring.policy.evict import remove
+from mooring.policy.evict import remove, restore, whole
 from mooring.policy.fit import MOST_ON_A_NODE
 from mooring.policy.kueue.assign import asks_topology, units_of
 from mooring.policy.kueue.topology import Domains, choose, wish_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.policy.desk import Desk
     from mooring.policy.evict import Victim
     from mooring.policy.kueue.assign import Flavors
+    from mooring.policy.kueue.scene import Runner
     from mooring.policy.place import Placer, Seats
 
 NOBODY_FAILED = -1
@@ -43,6 +44,37 @@ def with_flavors(desk: Desk, ask: Ask, flavors: Flavors) -> Ask:
         return replace(part, code=desk.books.assignment(tuple(given)) if given else BY_NODE)
 
     return replace(ask, root=over(ask.root), leaves=tuple(over(leaf) for leaf in ask.leaves))
+
+
+class Proof:
+    """Tells whether a workload has a place once some have left; they stay out between questions."""
+
+    def __init__(self, seating: Seating, ask: Ask, leaving: Sequence[Victim]) -> None:
+        self.seating = seating
+        self.ask = ask
+        self.books = seating.desk.books
+        self._mark = self.books.checkpoint()
+        self._out: dict[Runner, Victim] = {}
+        for victim in leaving:
+            remove(seating.desk, victim)
+
+    def __call__(self, gone: Sequence[Runner]) -> bool:
+        """Return whether there is a place without these."""
+        stays_out = frozenset(gone)
+        for runner in [runner for runner in self._out if runner not in stays_out]:
+            restore(self.seating.desk, self._out.pop(runner))
+        for runner in gone:
+            if runner not in self._out:
+                victim = self._out[runner] = whole(runner.entry, "")
+                remove(self.seating.desk, victim)
+        mark = self.books.checkpoint()
+        found = self.seating.book(self.ask) is not None
+        self.books.rollback(mark)
+        return found
+
+    def close(self) -> None:
+        """Let everything be as it was."""
+        self.books.rollback(self._mark)
 
 
 class Seating:

@@ -19,7 +19,7 @@ from mooring.policy.kueue.assign import (
 )
 from mooring.policy.kueue.mode import Mode
 from mooring.policy.kueue.scene import Need, Runner, Scene, Target
-from mooring.policy.kueue.seating import NOBODY_FAILED, Seating, with_flavors
+from mooring.policy.kueue.seating import NOBODY_FAILED, Proof, Seating, with_flavors
 from mooring.policy.room import room_for
 from mooring.policy.why import why
 
@@ -148,14 +148,10 @@ class Solver:
         contested = set(found.contested)
         if not contested or any(asks_topology(unit) for unit in units_of(ask.root)):
             contested = set(found.request)
-        need = Need(
-            self.entry,
-            self.own,
-            frozenset(contested),
-            found.request,
-            lambda gone: self.seating.prove(ask, self._victims(gone)) is not None,
-        )
+        proof = Proof(self.seating, ask, self.leaving)
+        need = Need(self.entry, self.own, frozenset(contested), found.request, proof)
         targets = targets_for(self.scene, need)
+        proof.close()
         reasons = tuple(found.reasons) or self._why(ask)
         return Answer(Mode.PREEMPT, ask, found, targets, reasons)
 
