@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mooring.policy.case import After, Case
 from mooring.policy.desk import Desk
-from mooring.policy.share import BEYOND, COVERED
-from mooring.policy.standing import Class, Item, Key, Line
+from mooring.policy.share import COVERED
+from mooring.policy.standing import Item, Key, Line
 from mooring.policy.tree import NOBODY
 
 if TYPE_CHECKING:
@@ -38,15 +39,6 @@ class Pool:
 
     first: tuple[Legal, ...]
     rest: tuple[Legal, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """What the newcomer's side would be: within quota, within share; and its level before."""
-
-    in_quota: bool
-    in_share: bool
-    level: Class
 
 
 @dataclass(slots=True)
@@ -200,7 +192,7 @@ class Rights:
         self, gone: Sequence[Legal], some: Sequence[tuple[Item, Key]] | None = None
     ) -> Iterator[Legal]:
         """Yield those of other queues (or only some) who may be asked, if these leave anyway."""
-        sides: dict[int, _Side] = {}
+        after = After(self.line, self.newcomer, [item for item, _ in gone])
         tree, p = self.desk.tree, self.newcomer
         rule = tree.queues[p.queue].eviction.reclaim
         some = self._others if some is None else some
@@ -208,38 +200,11 @@ class Rights:
             if rule == "lower-priority" and item.priority >= p.priority:
                 continue
             mine, theirs = tree.common(p.queue, item.queue)
-            if mine not in sides:
-                sides[mine] = self._side(mine, [item for item, _ in gone])
-            cause = self._cause(item, key[1][len(tree.path[theirs]) - 1 :], sides[mine])
+            classes = key[1][len(tree.path[theirs]) - 1 :]
+            claims = Case.claims(after.side(mine), classes)
+            cause = next((claim for claim in claims if self._ran(item, claim)), None)
             if cause is not None:
                 yield item, cause
-
-    def _cause(self, item: Item, classes: tuple[Class, ...], side: _Side) -> str | None:
-        """Return why one of another queue may be asked; classes from the common queue down."""
-        if min(classes) <= COVERED:
-            return None
-        is_beyond = classes[0] >= (BEYOND, 0.0)
-        rights = (
-            ("quota", side.in_quota),
-            ("fair-share", is_beyond and side.in_share),
-            ("leximin", is_beyond and side.level < classes[0]),
-        )
-        return next((cause for cause, has in rights if has and self._ran(item, cause)), None)
-
-    def _side(self, queue: int, gone: Sequence[Item]) -> _Side:
-        """Return what the newcomer's side may claim at a queue, if these leave."""
-        p, measure, path = self.newcomer, self.line.measure, self.desk.tree.path
-        left = [dict(item.size) for item in gone if queue in path[item.queue]]
-        before = [
-            self.line.usage[queue][pair] - sum(size.get(pair, 0) for size in left)
-            for pair, _ in p.size
-        ]
-        after = [used + amount for used, (_, amount) in zip(before, p.size, strict=True)]
-        return _Side(
-            measure.is_within(measure.quota[queue], p.size, after),
-            measure.is_within(measure.share[queue], p.size, after),
-            measure.level(queue, p.size, before),
-        )
 
     def _ran(self, item: Item, cause: str) -> bool:
         """Return whether a victim has run as long as it must be let; note when it will have."""
