@@ -20,6 +20,7 @@ from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
+    binds,
     cluster,
     evicts,
     gang,
@@ -359,6 +360,22 @@ def test_the_budget_is_for_a_day_and_outlives_a_restart() -> None:
     assert [e.workload for e in evicts(again.cycle(25 * HOUR))] == ["v"]
 
 
+def test_a_move_goes_on_after_a_restart() -> None:
+    world = halves(AUTOMATIC)
+    plan = world.cycle(HOUR)
+    (evict,) = evicts(plan)
+    moment = world.engine.snapshot(HOUR)
+
+    again = World(Engine(moment.topology, moment.policy, moment.memory, moment.queues))
+    again.see(*moment.events())
+    assert again.cycle(HOUR + 10).decisions == ()
+    again.tasks(evict.workload, TaskState.PENDING)
+    after = again.cycle(HOUR + 30)
+
+    kept = {d.workload: d.placements for d in plan.decisions if isinstance(d, Reserve)}
+    assert {d.workload: (d.placement,) for d in binds(after)} == kept
+
+
 def test_gaps_are_closed_by_itself_only_where_no_benefit_is_asked_for() -> None:
     for policy, moves in ((AUTOMATIC, False), (TIDY, True)):
         world = cluster("a=8 b=8", policy=policy)
@@ -484,9 +501,9 @@ def test_every_move_helps_and_it_comes_to_rest(
     world.now = HOUR
     began = set(world.engine.running())
     for _ in range(30):
-        found = world.engine.defragmentation(world.now + 60.0)
+        found = world.engine.defragmentation(world.now + 300.0)
         runs = set(world.engine.running())
-        plan = world.cycle(world.now + 60.0)
+        plan = world.cycle(world.now + 300.0)
         for evict in evicts(plan):
             assert evict.cause == ("move" if evict.beneficiary else "defragment")
         confirm(world, plan)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mooring.policy.defragment import Draft, Expected
     from mooring.policy.desk import Desk
 
-LOOK_S = 60.0
+LOOK_S = 300.0
 """How long after a look the next one is, however much happens."""
 
 
@@ -79,9 +79,9 @@ class Tidy:
         if desk.now < self._next:
             self._is_called = True
             return [], self._next
-        rules = desk.policy.defragmentation
+        rules, names = desk.policy.defragmentation, waiting()
         planner = Planner(desk, expected, Bounds(rules.moves, rules.ratio, self.left))
-        draft = planner.run(waiting())
+        draft = planner.run(names) if names or rules.ratio <= 0 else None
         started = self._carry_out(draft) if draft is not None else []
         self._seen, self._is_called = desk.version, False
         self._next = desk.now + LOOK_S

@@ -433,7 +433,8 @@ class DefaultCourt:
         """Return whether one that waits could start if only others ended."""
         entry = self.desk.entries[name]
         line = self._lines_of(entry).line_of((name, ""))
-        return not gate(self.desk, entry) and self._could_start(line)
+        is_kept_off = any(isinstance(reason, Promised) for reason in line.reasons)
+        return not gate(self.desk, entry) and self._could_start(line) and not is_kept_off
 
     def ask_of(self, name: str) -> Ask:
         """Return what one that waits asks for."""

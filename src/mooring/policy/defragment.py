@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 HORIZON_S = 86_400.0
 """What a wait is counted as of which no end is in sight."""
+HELPED = 16
+"""For how many different asks, the first in line, moves are looked for."""
 TRIES = 8
 """How often others are looked for instead of one who has no other place."""
 ANY_ORDER = ("", "best-effort")
@@ -205,6 +207,9 @@ class Planner:
                 self._close_gaps()
         except CutShortSearchError:
             pass  # what was found until then is a plan
+        books.rollback(mark)
+        for step in self._found:
+            self._book(step)
         after = gpu_node_fragmentation_ratio(*gpu_columns(books))
         books.rollback(mark)
         return Draft(desk, self._found, (before, after)) if self._found else None
@@ -246,6 +251,8 @@ class Planner:
             ask = (workload.groups, workload.topology, entry.queue, entry.avoid, entry.is_fixed)
             if ask in tried or gate(self.desk, entry) or not self._could(entry):
                 continue
+            if len(tried) == HELPED:
+                return
             if not self._help_one(entry):
                 tried[ask] = None
 
@@ -354,32 +361,44 @@ class Planner:
 
         That is told without any step: who starts by earlier ones waits as well.
         """
+        self.desk.books.rollback(self._base)
         ends = sorted(
             (max(0.0, left), other.sequence, other)
             for other in self.desk.running()
             if (left := self._expected(other)) < HORIZON_S
         )
+        needed = self._ends_needed(entry, offer, [other for _, _, other in ends])
         self.desk.books.rollback(self._base)
-        low, high = 0, len(ends) + 1
-        while low < high:
-            middle = (low + high) // 2
-            gone = [other for _, _, other in ends[:middle]]
-            if middle <= len(ends) and self._starts_after(entry, offer, gone):
-                high = middle
-            else:
-                low = middle + 1
         for step in self._found:
             self._book(step)
-        if low > len(ends):
+        if needed is None:
             return None
-        return ends[low - 1][0] if low else 0.0
+        return ends[needed - 1][0] if needed else 0.0
 
-    def _starts_after(self, entry: Entry, offer: Offer, gone: Sequence[Entry]) -> bool:
-        """Return whether one has a place once some have ended."""
+    def _ends_needed(self, entry: Entry, offer: Offer, ending: Sequence[Entry]) -> int | None:
+        """Return how many of these must end, in order, before one has a place; None: all do not."""
+        books = self.desk.books
+        if self._has_place(entry, offer):
+            return 0
+        gone, step, enough = 0, 1, len(ending) + 1
+        while gone < len(ending):
+            mark = books.checkpoint()
+            for other in ending[gone : gone + step]:
+                remove(self.desk, whole(other, ""))
+            if not self._has_place(entry, offer):
+                gone += step
+            elif step == 1:
+                return gone + 1
+            else:
+                books.rollback(mark)
+                enough = gone + step
+            step = 2 * step if enough > len(ending) else max(1, (enough - gone) // 2)
+        return None
+
+    def _has_place(self, entry: Entry, offer: Offer) -> bool:
+        """Return whether one could start in the books as they are."""
         self._steps.take()
         mark = self.desk.books.checkpoint()
-        for other in gone:
-            remove(self.desk, whole(other, ""))
         seats = attempt(self.desk, entry, offer)
         self.desk.books.rollback(mark)
         return seats is not None

@@ -586,7 +586,9 @@ class Desk:
     def revive(self, held: Held) -> bool:
         """Keep room again that an earlier life kept; False: it is not to be had any more."""
         entry, rows = self.entries.get(held.workload), self.books.row_of
-        if entry is None or entry.has_begun or held.workload in self.holds:
+        if entry is None or held.workload in self.holds:
+            return False
+        if any(members.staying() for members in entry.members.values()):
             return False
         if any(node not in rows for placement in held.placements for node in placement.nodes):
             return False
@@ -601,8 +603,10 @@ class Desk:
             ):
                 return False
         leaving = [key for key in held.leaving if self._leaves(*key)]
-        self.hold(entry, found, leaving)
+        self.hold(entry, found, leaving, [each.tasks for each in held.placements])
         self.holds[held.workload].until = held.until
+        if entry.has_begun:
+            self.keep_start(entry, entry.started_at)
         del self.decisions[-1]  # that is known already
         return True
 
