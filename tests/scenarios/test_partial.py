@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from mooring.config import dump_scenario, load_scenario, read_scenario
-from mooring.engine import Engine
+from mooring.config import dump_scenario, read_scenario
 from mooring.model.events import Ended, NodeLeft
 from mooring.model.plan import NoRoom
 from mooring.sim.settle import settle
@@ -18,8 +14,6 @@ from tests.scenarios.story import Left, Story, queue
 
 if TYPE_CHECKING:
     from mooring.model.workload import Workload
-
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "partial.yaml"
 
 
 def flexible(name: str, tasks: int, least: int, team: str = "default", level: str = "") -> Workload:
@@ -132,17 +126,3 @@ def test_a_part_is_still_complete_after_a_restart() -> None:
     assert result.decisions == ()
     assert len(result.engine.entries()["train"].members["main"].staying()) == 5
     assert dump_scenario(result.engine.snapshot(50)) == text
-
-
-@pytest.mark.parametrize("cycles", [1, 2])
-def test_the_example_in_the_manual(cycles: int) -> None:
-    """Ten devices are free: the leader and nine workers start."""
-    scenario = load_scenario(EXAMPLE)
-    engine = Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
-    for event in scenario.events():
-        engine.observe(event)
-    for _ in range(cycles):
-        engine.decide(scenario.now)
-
-    members = engine.entries()["train"].members
-    assert {name: len(m.staying()) for name, m in members.items()} == {"leader": 1, "workers": 9}
