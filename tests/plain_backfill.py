@@ -255,16 +255,24 @@ class Conservative(Timed):
         return [booking.at for booking in self.bookings.values()]
 
     def serve(self) -> None:
+        while self.go_over():
+            pass
+
+    def go_over(self) -> bool:
+        """Book everybody in order as early as can be; return whether a booking has moved."""
+        has_moved = False
         for work in list(self.waiting):
             old = self.bookings.pop(work.name, None)
             new = self.earliest(work)
             booking = new if old is None or new.at < old.at else old
+            has_moved |= old is not None and new.at < old.at
             self.bookings[work.name] = booking
             self.story.reservations.append((self.now, work.name, booking.at))
         for booking in list(self.bookings.values()):
             if booking.at <= self.now:
                 del self.bookings[booking.work.name]
                 self.start(booking.work, booking.seats)
+        return has_moved
 
     def earliest(self, work: Work) -> Booking:
         """Return the first booking beside all others."""
