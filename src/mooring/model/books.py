@@ -623,6 +623,7 @@ class Books:
 
     # Each change below is its own inverse with the other sign.
 
+    # wide: what a task is, where it is and who pays
     def _take(
         self,
         sign: int,
