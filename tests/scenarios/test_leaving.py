@@ -77,6 +77,52 @@ def test_a_checkpoint_makes_the_old_one_cheaper() -> None:
     story.rests()
 
 
+# -- room that is on its way --------------------------------------------------------------------
+
+
+def test_nobody_is_evicted_for_room_that_is_on_its_way() -> None:
+    """The first is at its limit and takes a minute to leave: the urgent one waits for it."""
+    story = Story("a=8 b=8", grace_s=60)
+    story.at(0, replace(task("done", 8), run_limit_s=100.0), task("other", 8))
+    story.at(110, task("urgent", 8, priority=9))
+    story.go(400)
+
+    assert story.left() == [Left(100, "done", "run-limit", "")]
+    assert story.starts("urgent") == [160]
+    assert story.running() == ["other", "urgent"]
+    story.rests()
+
+
+def test_only_what_is_still_missing_is_taken_from_others() -> None:
+    """Half of what it needs is on its way; it starts when both halves are free."""
+    story = Story("a=8 b=8", grace_s=60)
+    story.at(0, replace(task("done", 8), run_limit_s=100.0))
+    story.at(0, task("o1", 4), task("o2", 4))
+    story.at(110, gang("urgent", tasks=3, gpus=4, priority=9))
+    story.go(400)
+
+    ours = [each for each in story.left() if each.workload != "done"]
+    assert [(each.at, each.cause, each.beneficiary) for each in ours] == [
+        (110, "preempt", "urgent")
+    ]
+    assert story.starts("urgent") == [170]
+    assert len(story.running()) == 2
+    story.rests()
+
+
+def test_who_does_not_leave_in_time_is_not_waited_for() -> None:
+    """It was told two minutes ago and is still there: somebody else is asked."""
+    story = Story("a=8 b=8", grace_s=1000)
+    story.at(0, replace(task("stuck", 8), run_limit_s=100.0), task("other", 8))
+    story.at(110, task("urgent", 8, priority=9))
+    story.go(3000)
+
+    assert [(each.at, each.workload) for each in story.left()] == [(100, "stuck"), (220, "other")]
+    assert story.starts("urgent") != []
+    assert "urgent" in story.running()
+    story.rests()
+
+
 # -- minimum run times --------------------------------------------------------------------------
 
 

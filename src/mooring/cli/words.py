@@ -113,7 +113,7 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
         case NotAllowed(queue, what, name):
             return f"Queue {queue} is not for {what} {name or '(none)'}."
         case Blocked(workload):
-            return f"{workload} is before it, and the order of the queue is strict."
+            return f"{workload} is before it, and may not be passed."
         case Delays(workload):
             return f"It has room, but {workload}, which is before it, would start later."
         case Reserved(at, nodes):

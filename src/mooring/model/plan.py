@@ -151,7 +151,7 @@ class NotAllowed:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """In a strict order nobody starts before this workload on what it needs."""
+    """Nobody of the queue may start before this workload on what it needs."""
 
     workload: str
 

@@ -31,7 +31,7 @@ from mooring.policy.beside import growth
 from mooring.policy.booking import Bookings
 from mooring.policy.claims import Claims, likely
 from mooring.policy.displace import find_exchange
-from mooring.policy.evict import carry_out, in_the_way, outgoing, remove
+from mooring.policy.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.fewer import largest
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
@@ -498,7 +498,7 @@ class DefaultCourt:
         exchange = self._exchange(entry, ask, others)
         if exchange is None:  # nobody else need leave
             reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
-            line.until = desk.now + desk.policy.eviction.hold_s
+            line.until = patience_ends(desk)
             return False
         line.until = exchange.until
         if exchange.is_cut:

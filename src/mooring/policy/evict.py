@@ -57,6 +57,13 @@ def outgoing(desk: Desk) -> list[Victim]:
     return [Victim(desk.entries[name], tuple(some), "") for name, some in tasks.items()]
 
 
+def patience_ends(desk: Desk) -> float:
+    """Return when the first of those who are on their way out takes longer than that."""
+    keeps = desk.policy.eviction.hold_s
+    times = (since + keeps for since in desk.leaving_since.values())
+    return min((time for time in times if time > desk.now), default=float("inf"))
+
+
 def in_the_way(desk: Desk, victims: Sequence[Victim], seats: Sequence[Seats]) -> list[Victim]:
     """Return those of the victims that have tasks on the nodes of some seats."""
     rows = {row for each in seats for row in each.rows}
