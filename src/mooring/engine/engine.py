@@ -47,7 +47,7 @@ from mooring.policy.desk import Desk, note
 from mooring.policy.kai.court import KaiCourt
 from mooring.policy.kueue.court import KueueCourt
 from mooring.policy.mix import Mix
-from mooring.policy.offers import gate
+from mooring.policy.offers import gate, place_beside
 from mooring.policy.profile import KUEUE, Profile
 from mooring.policy.why import why
 
@@ -686,10 +686,12 @@ class Engine:
 
     def _complete(self, entry: Entry) -> tuple[Reason, ...]:
         """Place what a gang misses beside what it has, or return why not; all of it or nothing."""
+        if not entry.is_placed and gate(self.desk, entry):
+            return gate(self.desk, entry)  # only what is finished is left: this is a new start
         beside = self.desk.beside(entry)
         wanted = {name: m.pending()[: m.missing] for name, m in entry.members.items()}
         reasons: list[Reason] = []
-        found = self.desk.promises.place_beside(entry, beside, wanted, reasons)
+        found = place_beside(self.desk, entry, beside, wanted, reasons)
         if found is not None:
             for tasks, seats in found:
                 self.desk.start(entry, tasks, seats)

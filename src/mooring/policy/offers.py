@@ -15,11 +15,12 @@ from mooring.policy.lines import Request
 from mooring.policy.tree import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.ask import Part
+    from mooring.policy.beside import Beside, Found
     from mooring.policy.desk import Desk
     from mooring.policy.quota import Shortage
 
@@ -190,3 +191,34 @@ def over_quota(desk: Desk, entry: Entry, shortage: Shortage) -> OverQuota:
     queue = "" if shortage.queue == NOBODY else desk.tree.names[shortage.queue]
     ever = desk.ledger.potential(entry.queue, shortage.pair) >= shortage.wanted
     return OverQuota(queue, flavor, resource, shortage.wanted, shortage.left, ever)
+
+
+# wide: tasks that join others, and why not
+def place_beside(
+    desk: Desk,
+    entry: Entry,
+    beside: Beside,
+    wanted: Mapping[str, Sequence[int]],
+    reasons: list[Reason],
+) -> Found | None:
+    """Book places for what a gang misses, where its queue may be charged; None: nothing booked."""
+    books, first = desk.books, None
+    before = list(books.usage_of[entry.queue]) if desk.policy.profile == "default" else []
+    while before:
+        mark = books.checkpoint()
+        found = beside.place(wanted)
+        if found is None:
+            break
+        used = books.usage_of[entry.queue]
+        request = {pair: used[pair] - was for pair, was in enumerate(before) if used[pair] > was}
+        books.rollback(mark)
+        shortage = shortage_of(desk, entry, request)
+        if shortage is None:
+            break
+        first = first or shortage
+        kinds = {books.kind_of[row] for _, seats in found for row in seats.rows}
+        beside.barred = (*beside.barred, *sorted(kinds))
+    found = desk.promises.place_beside(entry, beside, wanted, reasons)
+    if found is None and first is not None:
+        reasons[:] = [over_quota(desk, entry, first)]
+    return found
