@@ -337,8 +337,8 @@ def test_every_legal_exchange_makes_psi_smaller(seed: int) -> None:
 
 
 def test_every_legal_exchange_makes_psi_smaller_on_many_seeds() -> None:
-    legal_ones = sum(check_exchanges(Random(seed)) for seed in range(1000))
-    assert legal_ones > 1000, "the check must see something"
+    legal_ones = sum(check_exchanges(Random(seed)) for seed in range(400))
+    assert legal_ones > 400, "the check must see something"
 
 
 @pytest.mark.soak

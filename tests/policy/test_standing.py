@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.model.queues import Queue, Quota
+from mooring.policy import chains
 from mooring.policy.item import Measure
 from mooring.policy.share import BEYOND, COVERED, IN_SHARE, LAST, Yardstick
 from mooring.policy.standing import Item, Line, psi, rank_of, size_of, word
+from mooring.policy.sums import Sums
 from mooring.policy.tree import NO_BOUND, QueueTree
 from tests.plain_standing import PAIRS, World, at_least_below, draw_size, draw_world, plain_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.policy.chains import Chain
 
 BEYOND_BY_NOTHING = (BEYOND, 0.0)
 
@@ -317,9 +325,18 @@ def test_the_fast_line_is_the_plain_line_on_many_seeds(block: int) -> None:
         History(random, random.choice((4, 7, 12))).play(random.choice((0, 3, 8)))
 
 
+def test_adding_up_for_all_is_the_same_as_asking_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MANY_CHAINS", 2)
+    for seed in range(300):
+        History(Random(seed), 10).play(8)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(40))
-def test_the_fast_line_is_the_plain_line_for_a_night(block: int) -> None:
+def test_the_fast_line_is_the_plain_line_for_a_night(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chains, "MANY_CHAINS", 2 if block % 2 else 12)
     for seed in range(10_000 + block * 500, 10_000 + block * 500 + 500):
         random = Random(seed)
         History(random, random.choice((4, 12, 24, 40))).play(random.choice((4, 12, 24)))
@@ -348,6 +365,39 @@ def test_many_items_of_many_queues_agree_after_many_exchanges() -> None:
         history = History(random, 90)
         for _ in range(4):
             history.play(15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_starts_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains are many where starts have nothing to do with rank; then they are added up."""
+    made = []
+
+    def noted(some: Sequence[Chain]) -> Sums:
+        made.append(Sums(some))
+        return made[-1]
+
+    monkeypatch.setattr(chains, "Sums", noted)
+    monkeypatch.setattr(chains, "MANY_CHAINS", 6)
+    random = Random(seed)
+    small = Small(
+        {"a": "d", "b": "d"}, d=(60, 90, 1.0), a=(20, 60, 1.0), b=(30, 40, 1.0), c=(40, 60, 2.0)
+    )
+    items = [
+        small.item(f"{random.choice('abc')}{n}", random.choice((1, 2, 3)), random.choice((0, 0, 1)))
+        for n in range(90)
+    ]
+    items = [
+        replace(item, started=random.random(), overtaker=random.random() < 0.1) for item in items
+    ]
+    line = small.world.line(items)
+    assert line.order() == plain_line(small.world, items)
+    for number, gone in enumerate(random.sample(items, 3)):
+        line.remove(gone.name)
+        items.remove(gone)
+        items.append(replace(gone, started=2.0 + number))
+        line.add(items[-1])
+        assert line.order() == plain_line(small.world, items)
+    assert made
 
 
 def test_odd_things_are_refused_or_harmless() -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from mooring.policy.share import COVERED
+from mooring.policy.sums import MOST_ITEMS, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,10 @@ Columns = list[tuple[int, list[int]]]
 """Sums of the first n items, and of which pair of another chain they are."""
 Open = tuple[int, int, list[int]]
 """A class that others can still change: its number, the queue, and what is picked there."""
+
+
+MANY_CHAINS = 12
+"""So many are not asked one by one if heads are looked at often."""
 
 
 class Chain:
@@ -198,6 +203,10 @@ class Leaf:
         """All classes of all of its items, where they are known beforehand."""
         self.all_covered = (COVERED,) * len(path)
         self._numbers = 0
+        self._sums: Sums | None = None
+        self._asked = 0
+        """How many chains were asked since there were sums."""
+        self._by_rank: tuple[int, list[tuple[Rank, Chain, int]]] = (-1, [])
 
     def next_number(self) -> int:
         """Return a number for a new chain, unlike any of another queue."""
@@ -218,29 +227,39 @@ class Leaf:
         be. Units go by the chains of their minima.
         """
         found, pairs_of = [], {size: tuple([pair for pair, _ in size]) for size in self.sizes}
+        tails: dict[Group, list[float]] = {}
         for item in items:
             gate, need = gates.get(item.workload, (None, None))
-            pairs, guest = pairs_of[item.size], 1 if item.is_guest else 0
-            group = (pairs, guest, -1 if gate is None else gate.number)
-            started = item.started
-            for chain in self.groups.setdefault(group, []):
-                if chain.starts[-1] <= started and (need is None or chain.needs[-1] <= need):
-                    break
-            else:
+            guest, started = 1 if item.is_guest else 0, item.started
+            group = (pairs_of[item.size], guest, -1 if gate is None else gate.number)
+            # The ends of chains get earlier from one chain to the next: so they are kept negative.
+            ends = tails.setdefault(group, [])
+            at = bisect_left(ends, -started)
+            chains = self.groups.get(group, ())
+            while at < len(ends) and need is not None and chains[at].needs[-1] > need:
+                at += 1
+            if at == len(ends):
                 chain = self._open(group, gate)
+                ends.append(-started)
+            else:
+                chain = chains[at]
+                ends[at] = -started
             chain.items.append(item)
             chain.ranks.append(item.rank)
             chain.starts.append(started)
             if need is not None:
                 chain.needs.append(need)
             found.append(chain)
+        self._add_up()
+        return found
+
+    def _add_up(self) -> None:
         for chain in self.chains:
             for number in range(len(chain.pairs)):
                 amounts = [item.size[number][1] for item in chain.items]
                 chain.upto[number] = [0, *accumulate(amounts)]
         self.last = max(((c.starts[-1], c.ranks[-1]) for c in self.chains), default=None)
         self.change()
-        return found
 
     def _open(self, group: Group, gate: Chain | None) -> Chain:
         chain = Chain(self, group, gate)
@@ -287,6 +306,10 @@ class Leaf:
         Of its own chain that is all before it. Of another chain, those before it in rank and
         start always count, those behind it in both never, those between once they are picked.
         """
+        if len(self.chains) >= MANY_CHAINS:
+            sums = self._all_sums()
+            if sums is not None:
+                return sums.uses(head, at)
         used = [column[at] for column in head.upto]
         if len(self.chains) > 1:
             if head.cross_of != (at, self.stamp):
@@ -294,9 +317,47 @@ class Leaf:
             for other, low, high, columns in head.cross:
                 count = other.covered + len(other.picked)
                 count = low if count < low else high if count > high else count
-                for column, sums in columns:
-                    used[column] += sums[count]
+                for column, upto in columns:
+                    used[column] += upto[count]
         return used
+
+    def _all_sums(self) -> Sums | None:
+        """Return sums for all items, once it is worth while to have them."""
+        if self._sums is not None and self._sums.tick == self.tick:
+            return self._sums
+        if self._sums is not None:
+            self._sums, self._asked = None, 0
+        self._asked += len(self.chains)
+        count = sum(self.sizes.values())
+        if self._asked > count * count // 600 and count <= MOST_ITEMS:
+            self._sums = Sums(self.chains)
+            self._sums.tick = self.tick
+        return self._sums
+
+    def pick(self, chain: Chain, at: int) -> None:
+        """Note that an item is picked."""
+        sums, self.tick = self._sums, self.tick + 1
+        if sums is not None and sums.tick == self.tick - 1:
+            sums.pick(chain, at)
+            sums.tick = self.tick
+
+    def covered_uses(self) -> dict[int, int]:
+        """Return what those who are covered use."""
+        used: dict[int, int] = {}
+        for chain in self.chains:
+            for pair, column in zip(chain.pairs, chain.upto, strict=True):
+                used[pair] = used.get(pair, 0) + column[chain.covered]
+        return used
+
+    def by_rank(self) -> list[tuple[Rank, Chain, int]]:
+        """Return all items by rank: their chains, and numbers there."""
+        if self._by_rank[0] != self.stamp:
+            found = [
+                (rank, n, at) for n, c in enumerate(self.chains) for at, rank in enumerate(c.ranks)
+            ]
+            found.sort()
+            self._by_rank = self.stamp, [(rank, self.chains[n], at) for rank, n, at in found]
+        return self._by_rank[1]
 
     def _compare(self, head: Chain, at: int) -> None:
         """Find where the head of a chain belongs in the others."""
@@ -349,12 +410,8 @@ class Leaf:
 
     def _cover_first(self, quota: Sequence[int]) -> None:
         """Cover by rank, counting all seniors, until the first that may be too much."""
-        chains = self.chains
-        order = [(rank, n, at) for n, c in enumerate(chains) for at, rank in enumerate(c.ranks)]
-        order.sort()
-        used = dict.fromkeys([pair for chain in chains for pair in chain.pairs], 0)
-        for _rank, number, at in order:
-            chain = chains[number]
+        used = dict.fromkeys([pair for chain in self.chains for pair in chain.pairs], 0)
+        for _rank, chain, at in self.by_rank():
             is_in = True
             for pair, amount in chain.items[at].size:
                 used[pair] += amount
@@ -366,19 +423,27 @@ class Leaf:
             chain.covered += 1
 
     def _cover_rest(self, measure: Measure) -> None:
-        """Look at the heads of chains one by one: what is too much stays too much."""
+        """Look at the heads of chains one by one: what is too much stays too much.
+
+        Whoever is covered so far is senior to all that follow, so that it counts for them.
+        """
         heads = [(c.ranks[c.covered], c.number, c) for c in self.chains if self._may_be_covered(c)]
         heapify(heads)
         listed = {number for _, number, _ in heads}
+        quota, least = measure.quota[self.queue], self.covered_uses()
         while heads:
             _rank, number, chain = heappop(heads)
             at = chain.covered
-            used = self.head_uses(chain, at)
-            if measure.class_of(self.queue, chain.items[at].size, used) != COVERED:
+            size = chain.items[at].size
+            if any(least[pair] + amount > quota[pair] for pair, amount in size):
+                continue
+            if measure.class_of(self.queue, size, self.head_uses(chain, at)) != COVERED:
                 continue
             listed.discard(number)
             chain.covered += 1
-            self.tick += 1
+            self.pick(chain, at)
+            for pair, amount in size:
+                least[pair] += amount
             for other in (chain, *chain.behind):
                 if other.number not in listed and self._may_be_covered(other):
                     listed.add(other.number)

@@ -127,6 +127,8 @@ class Part:
         items are picked.
         """
         self.settle()
+        if not self.log and len(self.leaves) == 1 and not self.leaves[0].rows:
+            self._pick_in_share(self.leaves[0], bound, chain, count)
         heap, log = self._heads(), self.log
         while heap and (chain is None or chain.head < count):
             key, number, head = heap[0]
@@ -139,6 +141,39 @@ class Part:
                     heapreplace(heap, (found, number, head))
                     continue
             self._pick(heap, key, head)
+
+    def _pick_in_share(
+        self, leaf: Leaf, bound: Key | None, until: Chain | None, count: int
+    ) -> None:
+        """Pick those of a queue that stands alone who are in share whatever counts for them.
+
+        They go by rank, as long as all seniors and all who are covered fit in the share.
+        """
+        share = self.line.measure.share[leaf.queue]
+        classes = leaf.constant or (*leaf.above, IN_SHARE)
+        if classes[-1] != IN_SHARE:
+            return
+        self._heap = None
+        used = leaf.covered_uses()
+        for rank, chain, at in leaf.by_rank():
+            if at < chain.covered:
+                continue
+            is_in = True
+            for pair, amount in chain.items[at].size:
+                used[pair] += amount
+                is_in &= used[pair] <= share[pair]
+            if chain.guest:
+                continue
+            key = (0, classes, rank)
+            if not is_in or chain.behind or chain.gate is not None:
+                return
+            if (bound is not None and key > bound) or (until is not None and until.head >= count):
+                return
+            chain.picked.append(len(self.log))
+            self.log.append(chain)
+            self.keys.append(key)
+            self.tops.append(key)
+            leaf.tick += 1
 
     def _heads(self) -> Heap:
         """Return the heap of those that may be next, each by a key that is not too large."""
@@ -166,7 +201,7 @@ class Part:
     def _pick(self, heap: Heap, key: Key, head: Chain) -> None:
         at, leaf, tops = head.head, head.leaf, self.tops
         head.picked.append(len(self.log))
-        leaf.tick += 1
+        leaf.pick(head, at)
         if leaf.rows:
             self.charge(leaf, head.items[at].size, 1)
         tops.append(key if not tops or key > tops[-1] else tops[-1])

@@ -93,8 +93,7 @@ class Line:
         """Whether the queues below are in one part."""
         self._of: dict[Name, tuple[Item, Chain | None]] = {}
         self._units: dict[str, dict[int, None]] = {}
-        for item in items:
-            self._take(item)
+        self._take_all(items)
         self._look_again()
 
     def __len__(self) -> int:
@@ -248,6 +247,22 @@ class Line:
         self._of[item.name] = item, None
         self._charge(item, 1)
         self.stamp += 1
+
+    def _take_all(self, items: Iterable[Item]) -> None:
+        """Take many items in at once."""
+        for item in items:
+            leaf, name, size = self._leaf(item.queue), (item.workload, item.unit), item.size
+            leaf.loose[name] = item
+            self._of[name] = item, None
+            leaf.sizes[size] = leaf.sizes.get(size, 0) + 1
+            if item.unit:
+                self._units.setdefault(item.workload, {})[item.unit] = None
+        for leaf in self._leaves.values():
+            many = [(p, n * amount) for size, n in leaf.sizes.items() for p, amount in size]
+            for queue in leaf.path:
+                self._counts[queue] += len(leaf.loose)
+                for pair, amount in many:
+                    self.usage[queue][pair] += amount
 
     def _charge(self, item: Item, sign: int) -> None:
         leaf, size = self._leaves[item.queue], item.size
