@@ -94,13 +94,16 @@ class Bookings:
         if self._tree is not self.desk.tree:
             self._tree = self.desk.tree
             self._seen = ()
-            queues = enumerate(self._tree.queues)
-            self._orders = {i: queue.order for i, queue in queues if queue.order in ORDERS}
+            orders = enumerate(self._tree.order)
+            self._orders = {queue: order for queue, order in orders if order in ORDERS}
         return bool(self._orders)
 
-    def lasts(self, entry: Entry) -> float | None:
-        """Return how long a workload runs at most, where that matters."""
-        return longest(self.desk, entry) if self.is_on else None
+    def kind_of(self, entry: Entry, queue: int) -> tuple[object, ...]:
+        """Return what tells those apart who wait for the same, where run times matter."""
+        if not self.is_on:
+            return ()
+        name = entry.workload.name if self._orders.get(queue) == "conservative" else ""
+        return longest(self.desk, entry), name
 
     def settle(self, queue: int = NOBODY, rank: Rank = LAST) -> None:
         """Book all who are blocked before one of a queue is tried, in order."""

@@ -83,6 +83,11 @@ class Future:
         return min(first, self._more[0][0]) if self._more else first
 
     @property
+    def next_instant(self) -> float:
+        """Return when something happens next; infinite: nothing does."""
+        return min(self.next_end, self._next_begin)
+
+    @property
     def _next_begin(self) -> float:
         if self._begun == len(self._bookings):
             return inf
@@ -153,10 +158,12 @@ def earliest(
     books, found = desk.books, None
     mark = books.checkpoint()
     future = rest = Future(desk, ends, others)
-    while found is None and future.next_end < before:
-        at = future.next_end
+    while found is None and (at := future.next_instant) < before:
+        has_ends = future.next_end == at
         if future.go_to(at) is not None:
             break
+        if not has_ends:
+            continue  # there is less room than before
         inner = books.checkpoint()
         trial, rest = replace(wanted, at=at), future.fork()
         if rest.start(trial, at) and rest.finish() is None:
