@@ -66,6 +66,7 @@ class Bookings:
         self._running = Running(desk)
         self._seen: tuple[object, ...] = ()
         """Of the desk, when all of this was last looked at."""
+        self._seen_at = -inf
         self._waiting: dict[int, list[tuple[Rank, str]]] = {}
         self._next: dict[int, int] = {}
         """How far a pass has come in each queue."""
@@ -111,7 +112,7 @@ class Bookings:
             for name in list(self.booked):
                 self._unbook(name)
             return
-        if self._seen != self._state():
+        if self._seen != self._state() or self._is_late:
             self._renew()
         for other in self._orders:
             lines = self._lines.get(other)
@@ -157,11 +158,23 @@ class Bookings:
                 if is_kept_back and self._refused.get(line.waiting[0][1], -1) < self._moves:
                     lines.wake([line])
 
+    @property
+    def stirs(self) -> bool:
+        """Return whether bookings should be looked at anew."""
+        if not self.is_on:
+            return bool(self.booked)
+        waiting = any(len(self._lines[queue]) for queue in self._orders if queue in self._lines)
+        return waiting and self._seen != self._state()
+
     def _state(self) -> tuple[object, ...]:
-        """Return what bookings depend on; time itself matters only where somebody is late."""
-        desk = self.desk
-        late = any(booking.at < desk.now for booking in self.booked.values())
-        return desk.version, desk.books.epoch, len(desk.entries), desk.now if late else None
+        """Return what bookings depend on."""
+        return self.desk.version, self.desk.books.epoch, len(self.desk.entries)
+
+    @property
+    def _is_late(self) -> bool:
+        """Return whether somebody could not start as booked, so that time itself matters."""
+        now = self.desk.now
+        return self._seen_at < now and any(b.at < now for b in self.booked.values())
 
     def _renew(self) -> None:
         """Look anew at who runs, who waits and which bookings hold."""
@@ -175,7 +188,7 @@ class Bookings:
             self._revise(name)
         self._mend()
         self._begin_pass()
-        self._seen = self._state()
+        self._seen, self._seen_at = self._state(), self.desk.now
 
     def _begin_pass(self) -> None:
         self._next = dict.fromkeys(self._waiting, 0)
@@ -192,6 +205,8 @@ class Bookings:
         new.at = self.desk.latest.of(name) if old is None else old.at
         if old is not None:
             new.placements, new.was_called = old.placements, old.was_called
+            self._has_gained |= old.ask.root is not new.ask.root or old.lasts != new.lasts
+            self._has_gained |= old.ask.avoid != new.ask.avoid
         self.booked[name] = new
 
     def _wanted(self, name: str) -> Booking | None:

@@ -233,7 +233,9 @@ class DefaultCourt:
     def stirs(self) -> bool:
         """Return whether a line should be tried or someone should be told something."""
         self._wake_lines()
-        return any(lines.any_ready or lines.told for lines in self._lines.values())
+        return self.bookings.stirs or any(
+            lines.any_ready or lines.told for lines in self._lines.values()
+        )
 
     def _wake_lines(self) -> None:
         """Wake the sleeping lines that a change since the last cycle could help."""

@@ -1,0 +1,518 @@
+"""EASY and conservative: who starts when at the latest, and that nobody delays it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.engine import Engine
+from mooring.model.events import NodeJoined, QueuesChanged, Submitted
+from mooring.model.plan import Bind, Delays, Evict, NoRoom, Reserve, Reserved
+from mooring.model.queues import Queue, Quota
+from mooring.model.settings import Backfill, Eviction, Policy
+from mooring.model.workload import TaskState
+from mooring.sim.loop import Loop
+from tests.build import (
+    World,
+    by_workload,
+    evicts,
+    gang,
+    node,
+    picture,
+    reasons,
+    service,
+    task,
+    told_about,
+)
+from tests.plain_backfill import Cluster, Conservative, Easy, Timed, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mooring.model.entry import Entry
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+TWINS: dict[str, type[Timed]] = {"easy": Easy, "conservative": Conservative}
+BEST_FIT = Policy(small="best-fit", gang="best-fit")
+"""The rule by which the plain twins place."""
+CALM = Policy(eviction=Eviction(notice_s=0.0))
+"""Nobody is told that its limit is near."""
+
+
+def world(text: str, *queues: Queue, policy: Policy = CALM) -> World:
+    """Return a world with these queues; an order alone is that of the only queue."""
+    topology, found = picture(text)
+    return World(Engine(topology, policy, queues=queues)).join(*found)
+
+
+def ordered(order: str, text: str, policy: Policy = CALM) -> World:
+    return world(text, Queue("default", order=order), policy=policy)
+
+
+def lasting(seconds: float, workload: Workload) -> Workload:
+    """Return a workload with a limit."""
+    return replace(workload, run_limit_s=seconds)
+
+
+def expected(seconds: float, workload: Workload) -> Workload:
+    """Return a workload with an estimate."""
+    return replace(workload, estimate_s=seconds)
+
+
+def reserved(plan: Plan) -> dict[str, float]:
+    """Return who starts when at the latest, as a plan says."""
+    return {d.workload: d.until for d in plan.decisions if isinstance(d, Reserve)}
+
+
+# -- EASY -----------------------------------------------------------------------------------
+
+# Four GPUs.      0    5    10   15   20
+#   runs (2)      ████████
+#   wide (4)      waits   ██████████
+#   long (2)      fits beside `runs`, but would keep `wide` waiting
+#   short (2)     fits too and ends in time
+
+
+def test_the_blocked_head_has_a_reservation_that_others_respect() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+
+    plan = here.submit(
+        lasting(10, task("wide", 4)), lasting(20, task("long", 2)), lasting(9, task("short", 2))
+    ).cycle(1.0)
+
+    assert by_workload(plan) == {"short": ["a"]}
+    assert reserved(plan) == {"wide": 10.0}
+    assert Reserved(10.0, 1) in reasons(here, "wide")
+    assert reasons(here, "long") == (Delays("wide"),)
+    assert told_about(plan)["wide"] == reasons(here, "wide")
+    assert plan.wake_at == 10.0
+    here.confirm(plan)
+    here.settles()
+
+
+def test_the_reservation_names_the_nodes() -> None:
+    here = ordered("easy", "a=4 b=4").run(lasting(10, gang("runs", tasks=2, gpus=3)))
+    plan = here.submit(lasting(10, gang("wide", tasks=2, gpus=4))).cycle(1.0)
+    (decision,) = [d for d in plan.decisions if isinstance(d, Reserve)]
+    assert [each.nodes for each in decision.placements] == [("a", "b")]
+    assert reasons(here, "wide")[-1] == Reserved(10.0, 2)
+
+
+def test_who_leaves_the_reservation_possible_may_run_for_ever() -> None:
+    """`wide` needs three of four GPUs: there is one that it will not miss."""
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+    wide, endless = lasting(10, task("wide", 3)), task("endless", 1)
+    plan = here.submit(wide, endless, task("other", 1)).cycle(1.0)
+    assert by_workload(plan) == {"endless": ["a"]}
+    assert reasons(here, "other") == (Delays("wide"),)
+
+
+@pytest.mark.parametrize("seconds", [9.0, 9.5])
+def test_an_estimate_counts_where_there_is_no_limit(seconds: float) -> None:
+    here = ordered("easy", "a=4").run(expected(10, task("runs", 2)))
+    plan = here.submit(expected(10, task("wide", 4)), expected(seconds, task("t", 2))).cycle(1.0)
+    assert reserved(plan) == {"wide": 10.0}
+    assert by_workload(plan) == ({"t": ["a"]} if seconds == 9.0 else {})
+
+
+def test_the_limit_of_the_queue_counts_too() -> None:
+    queue = Queue("default", order="easy", run_limit_s=10.0)
+    here = world("a=4", queue).run(expected(50, task("runs", 2)))
+    plan = here.submit(task("wide", 4)).cycle(1.0)
+    assert reserved(plan) == {"wide": 10.0}
+
+
+def test_time_counts_from_when_it_runs() -> None:
+    here = ordered("easy", "a=4").submit(lasting(10, task("runs", 4)))
+    here.cycle(0.0)
+    here.submit(lasting(10, task("next", 4)))
+    assert reserved(here.cycle(1.0)) == {"next": 10.0}
+    here.now = 3.0
+    here.engine.desk.now = 3.0
+    here.tasks("runs", TaskState.RUNNING)
+    here.submit(lasting(10, task("another", 4)))
+    assert reserved(here.cycle(4.0)) == {"next": 13.0}
+
+
+def test_nothing_is_kept_for_one_that_waits_for_what_never_ends() -> None:
+    here = ordered("easy", "a=4").run(service("endless", 1), lasting(10, task("runs", 2)))
+    plan = here.submit(lasting(10, task("wide", 4)), task("long", 1)).cycle(1.0)
+    assert reserved(plan) == {}
+    assert by_workload(plan) == {"long": ["a"]}
+
+
+def test_the_next_one_is_booked_where_the_head_can_never_be() -> None:
+    here = ordered("easy", "a=4").run(service("endless", 1), lasting(10, task("runs", 2)))
+    plan = here.submit(task("wide", 4), lasting(9, task("next", 3)), task("long", 1)).cycle(1.0)
+    assert reserved(plan) == {"next": 10.0}
+    assert reasons(here, "long") == (Delays("next"),)
+
+
+def test_an_early_end_moves_the_reservation_earlier() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)), lasting(20, task("more", 2)))
+    assert reserved(here.submit(lasting(10, task("wide", 4))).cycle(1.0)) == {"wide": 20.0}
+    assert reserved(here.end("more").cycle(2.0)) == {"wide": 10.0}
+    assert by_workload(here.end("runs").cycle(3.0)) == {"wide": ["a"]}
+
+
+def test_work_that_overruns_its_estimate_is_expected_any_moment() -> None:
+    here = ordered("easy", "a=4").run(expected(10, task("runs", 2)))
+    here.submit(expected(10, task("wide", 4)), expected(1, task("short", 2))).cycle(9.5)
+
+    here.cycle(10.0)
+
+    assert reasons(here, "wide")[-1] == Reserved(10.0, 1)
+    here.settles()
+    assert reasons(here, "short") == (Delays("wide"),)
+    assert here.cycle(99.0).wake_at is None
+    assert by_workload(here.end("runs").cycle(100.0)) == {"wide": ["a"]}
+
+
+def test_a_higher_priority_takes_the_reservation_over() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+    fixed = replace(lasting(10, task("wide", 3)), preemptible=False)
+    here.submit(fixed, lasting(20, task("long", 2))).cycle(1.0)
+    assert reasons(here, "long") == (Delays("wide"),)
+
+    urgent = replace(lasting(10, task("urgent", 2, priority=1)), submitted_at=2.0)
+    plan = here.submit(urgent).cycle(2.0)
+
+    assert by_workload(plan) == {"urgent": ["a"]}
+    assert reserved(plan) == {"wide": 12.0}
+
+
+def test_two_reservations_protect_the_second_in_line() -> None:
+    """With one, `long` starts at once and keeps `second` waiting until 33."""
+    works = [
+        lasting(10, task("head", 2)),
+        lasting(10, task("second", 4)),
+        lasting(30, task("long", 1)),
+    ]
+    for deep, starts in ((1, {"long": ["a"]}), (2, {})):
+        policy = replace(CALM, backfill=Backfill(reservations=deep))
+        here = ordered("easy", "a=4", policy).run(lasting(10, task("runs", 3)))
+        plan = here.submit(*works).cycle(3.0)
+        assert by_workload(plan) == starts
+        assert reserved(plan) == ({"head": 10.0} if deep == 1 else {"head": 10.0, "second": 20.0})
+
+
+def test_a_cancelled_head_lets_the_others_go() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+    here.submit(lasting(10, task("wide", 4)), lasting(20, task("long", 2))).cycle(1.0)
+    assert by_workload(here.end("wide").cycle(2.0)) == {"long": ["a"]}
+
+
+def test_a_smaller_head_is_booked_anew() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)), lasting(20, task("more", 1)))
+    assert reserved(here.submit(lasting(10, task("wide", 4))).cycle(1.0)) == {"wide": 20.0}
+    assert reserved(here.edit(lasting(10, task("wide", 3))).cycle(2.0)) == {"wide": 10.0}
+
+
+# -- conservative ---------------------------------------------------------------------------
+
+
+def test_conservative_books_everybody() -> None:
+    here = ordered("conservative", "a=4").run(lasting(10, task("runs", 3)))
+    plan = here.submit(
+        lasting(10, task("head", 2)),
+        lasting(10, task("second", 4)),
+        lasting(30, task("long", 1)),
+        lasting(7, task("short", 1)),
+    ).cycle(3.0)
+    assert by_workload(plan) == {"short": ["a"]}
+    assert reserved(plan) == {"head": 10.0, "second": 20.0, "long": 30.0}
+    here.confirm(plan)
+    here.settles()
+
+
+def test_nobody_delays_anybody_not_even_by_priority() -> None:
+    here = ordered("conservative", "a=4").run(lasting(10, task("runs", 4)))
+    here.submit(lasting(10, task("first", 4))).cycle(1.0)
+    urgent = lasting(10, task("urgent", 4, priority=9))
+    urgent = replace(urgent, preemption_delay_s=1000.0)
+    assert reserved(here.submit(urgent).cycle(2.0)) == {"urgent": 20.0}
+    assert reasons(here, "first")[-1] == Reserved(10.0, 1)
+
+
+def test_a_reservation_comes_due_without_an_event() -> None:
+    """`gap` was booked behind `first`; when `first` is gone nobody else ends at that instant."""
+    here = ordered("conservative", "a=2").run(lasting(10, task("runs", 1)))
+    here.submit(lasting(5, task("first", 2)), task("gap", 1)).cycle(1.0)
+    assert reasons(here, "gap")[-1] == Reserved(15.0, 1)
+    assert by_workload(here.end("runs").cycle(4.0)) == {"first": ["a"]}
+    here.tasks("first", TaskState.RUNNING)
+    plan = here.cycle(4.0)
+    assert reasons(here, "gap")[-1] == Reserved(9.0, 1)
+    assert plan.wake_at is not None
+
+
+# -- queues, quota, eviction, growth --------------------------------------------------------
+
+
+def test_other_queues_respect_a_reservation() -> None:
+    """`b` has used more than `a`, so its next one stands behind."""
+    here = world("a=4", Queue("a", order="easy"), Queue("b", order="best-effort"))
+    here.run(lasting(10, task("runs", 3, queue="b")))
+    wide = lasting(10, task("wide", 4, queue="a"))
+    plan = here.submit(wide, lasting(20, task("long", 1, queue="b"))).cycle(1.0)
+    assert by_workload(plan) == {}
+    assert reasons(here, "long") == (Delays("wide"),)
+    plan = here.submit(lasting(5, task("short", 1, queue="b"))).cycle(2.0)
+    assert by_workload(plan) == {"short": ["a"]}
+
+
+def test_room_in_a_quota_can_be_booked() -> None:
+    limited = Queue("default", order="easy", quotas=(Quota("gpu", quota=None, limit=4000),))
+    here = world("a=8", limited).run(lasting(10, task("runs", 3)))
+    plan = here.submit(
+        lasting(10, task("head", 3)), lasting(20, task("long", 1)), lasting(20, task("more", 1))
+    ).cycle(1.0)
+    assert reserved(plan) == {"head": 10.0}
+    assert by_workload(plan) == {"long": ["a"]}
+    assert reasons(here, "more")[0] != Delays("head")
+
+
+@pytest.mark.parametrize(("seconds", "victims"), [(200.0, []), (50.0, ["low"])])
+def test_evictions_do_not_delay_a_reservation_either(seconds: float, victims: list[str]) -> None:
+    """`middle` may evict `low`, but if it ran longer than `low`, `high` would start later."""
+    here = ordered("easy", "a=4")
+    fixed = replace(lasting(100, task("fixed", 2)), preemptible=False)
+    here.run(fixed, lasting(100, task("low", 2)))
+    here.submit(lasting(10, task("high", 4, priority=5))).cycle(1.0)
+
+    plan = here.submit(lasting(seconds, task("middle", 2, priority=4))).cycle(2.0)
+
+    assert [evict.workload for evict in evicts(plan)] == victims
+    if not victims:
+        assert reasons(here, "middle") == (Delays("high"),)
+
+
+def test_growth_does_not_delay_a_reservation() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+    elastic = lasting(50, gang("elastic", tasks=1, most=3))
+    here.submit(elastic, lasting(10, task("wide", 3)))
+    plan = here.cycle(1.0)
+    assert by_workload(plan) == {"elastic": ["a"]}
+    assert reserved(plan) == {"wide": 10.0}
+    here.confirm(plan)
+    here.settles()
+
+
+def test_a_node_that_is_closed_breaks_a_reservation() -> None:
+    here = ordered("easy", "a=4 b=4")
+    here.run(lasting(10, task("one", 4)), lasting(20, task("two", 4)))
+    first = by_workload(here.plans[0])["one"][0]
+    assert reserved(here.submit(lasting(10, task("head", 4))).cycle(1.0)) == {"head": 10.0}
+    assert reserved(here.change(first, ready=False).cycle(2.0)) == {"head": 20.0}
+    assert reserved(here.change(first, ready=True).cycle(3.0)) == {"head": 10.0}
+
+
+def test_who_lost_its_node_is_first_again() -> None:
+    here = ordered("conservative", "a=4 b=4")
+    here.run(lasting(10, task("one", 4)), lasting(20, task("two", 4)))
+    first = by_workload(here.plans[0])["one"][0]
+    here.submit(lasting(10, task("head", 4))).cycle(1.0)
+    here.leave(first)
+    assert reserved(here.cycle(2.0)) == {"one": 20.0, "head": 30.0}
+
+
+def test_orders_can_change_while_somebody_waits() -> None:
+    here = ordered("easy", "a=4").run(lasting(10, task("runs", 2)))
+    here.submit(lasting(10, task("wide", 4)), lasting(20, task("long", 2))).cycle(1.0)
+    plan = here.see(QueuesChanged((Queue("default", order="best-effort"),))).cycle(2.0)
+    assert by_workload(plan) == {"long": ["a"]}
+    assert isinstance(reasons(here, "wide")[0], NoRoom)
+    assert not here.engine.memory().latest_starts
+
+
+# -- memory, forks, rest --------------------------------------------------------------------
+
+
+def test_promises_outlive_a_restart() -> None:
+    """A new life would book `second` no later, though `long` came before the restart."""
+    here = ordered("conservative", "a=4").run(lasting(10, task("runs", 3)))
+    here.submit(lasting(10, task("head", 4)), lasting(10, task("second", 2))).cycle(3.0)
+    scenario = here.engine.snapshot(4.0)
+    assert scenario.memory.latest_starts == (("head", 10.0), ("second", 20.0))
+
+    again = Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
+    for event in scenario.events():
+        again.observe(event)
+    again.decide(4.0)
+
+    assert again.memory().latest_starts == scenario.memory.latest_starts
+
+
+class Checked:
+    """An engine that is forked before every decision: both decide the same."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def observe(self, event: Event) -> None:
+        self.engine.observe(event)
+
+    def decide(self, now: float) -> Plan:
+        fork = self.engine.fork()
+        plan = self.engine.decide(now)
+        assert fork.decide(now) == plan
+        return plan
+
+    def entries(self) -> Mapping[str, Entry]:
+        return self.engine.entries()
+
+
+# -- the twins ------------------------------------------------------------------------------
+
+
+class Played:
+    """A loop that notes who starts when, and what was promised."""
+
+    def __init__(self, text: str, works: Sequence[Work], queue: Queue, **more: Any) -> None:
+        topology, nodes = picture(text)
+        run_of = {work.name: work.run for work in works}
+        self.starts: dict[str, float] = {}
+        self.promises: dict[str, list[float]] = {}
+        self.evicted: list[str] = []
+        self.engine = Engine(topology, more.get("policy", Policy()), queues=(queue,))
+        driven = Checked(self.engine) if more.get("forks") else self.engine
+        loop = Loop(driven, run_time=lambda each: run_of[each.name], listeners=[self.listen])
+        for each in nodes:
+            self.engine.observe(NodeJoined(each))
+        for work in sorted(works, key=lambda work: (work.submit, work.name)):
+            loop.at(work.submit, Submitted(as_workload(work, **more)))
+        loop.run()
+
+    def listen(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        for decision in plan.decisions:
+            match decision:
+                case Bind(name, _, _):
+                    self.starts[name] = now
+                case Evict(name, _, _, _, _):
+                    self.evicted.append(name)
+                case Reserve(name, _, until):
+                    self.promises.setdefault(name, []).append(until)
+                case _:
+                    pass
+
+
+def as_workload(work: Work, *, limits: bool = True, **_: object) -> Workload:
+    """Return a work of the plain twin as the engine knows it; nobody may be evicted for it."""
+    plain = gang(work.name, tasks=work.tasks, gpus=work.gpus, submitted_at=work.submit)
+    plain = replace(plain, priority=work.priority, preemptible=False)
+    if limits:
+        return replace(plain, run_limit_s=work.longest)
+    return replace(plain, estimate_s=work.longest)
+
+
+@st.composite
+def works(draw: st.DrawFn, nodes: int, gpus: int, sizes: Sequence[int]) -> list[Work]:
+    """Return works for a cluster, with limits that are exact or too long."""
+    found, at = [], 0.0
+    slack = draw(st.sampled_from((0, 0, 5)))
+    for number in range(draw(st.integers(2, 12))):
+        at += draw(st.sampled_from((0, 0, 1, 2, 5)))
+        size, run = draw(st.sampled_from(sizes)), draw(st.integers(1, 12))
+        found.append(
+            Work(
+                name=f"w{number:02}",
+                submit=at,
+                tasks=draw(st.integers(1, nodes * (gpus // size))),
+                gpus=size,
+                run=float(run),
+                limit=float(run + draw(st.integers(0, slack))),
+                priority=draw(st.sampled_from((0, 0, 0, 1))),
+            )
+        )
+    return found
+
+
+both = pytest.mark.parametrize("order", TWINS)
+
+
+@both
+@given(st.data())
+def test_one_node_is_served_as_the_twin_serves_it(order: str, data: st.DataObject) -> None:
+    found = data.draw(works(1, 4, (1, 2, 3, 4)))
+    story = TWINS[order](Cluster(1, 4), list(found)).play()
+    played = Played("a=4", found, Queue("default", order=order))
+    assert played.starts == story.starts
+
+
+@both
+@given(st.integers(2, 5), st.data())
+def test_nodes_of_one_gpu_are_served_as_one_node(
+    order: str, nodes: int, data: st.DataObject
+) -> None:
+    found = data.draw(works(nodes, 1, (1,)))
+    story = TWINS[order](Cluster(1, nodes), list(found)).play()
+    text = " ".join(f"n{i}=1" for i in range(nodes))
+    played = Played(text, found, Queue("default", order=order), limits=False)
+    assert played.starts == story.starts
+
+
+@both
+@given(st.integers(2, 4), st.data())
+def test_whole_nodes_are_served_as_gpus_of_one_node(
+    order: str, nodes: int, data: st.DataObject
+) -> None:
+    found = data.draw(works(nodes, 4, (4,)))
+    counted = [replace(work, gpus=1) for work in found]
+    story = TWINS[order](Cluster(1, nodes), counted).play()
+    text = " ".join(f"n{i}=4" for i in range(nodes))
+    assert Played(text, found, Queue("default", order=order)).starts == story.starts
+
+
+@given(st.integers(2, 3), st.data())
+def test_with_gaps_and_the_same_rule_of_placement_easy_is_the_twin(
+    nodes: int, data: st.DataObject
+) -> None:
+    found = data.draw(works(nodes, 4, (1, 2, 3, 4)))
+    story = Easy(Cluster(nodes, 4), list(found)).play()
+    text = " ".join(f"n{i}=4" for i in range(nodes))
+    played = Played(text, found, Queue("default", order="easy"), policy=BEST_FIT)
+    assert played.starts == story.starts
+
+
+@both
+@given(st.integers(1, 3), st.booleans(), st.data())
+def test_a_reservation_never_slips(
+    order: str, deep: int, with_limits: bool, data: st.DataObject
+) -> None:
+    """Whatever comes later, and with gaps: nobody starts later than was first promised."""
+    found = [replace(work, priority=0) for work in data.draw(works(3, 4, (1, 2, 3, 4)))]
+    policy = Policy(backfill=Backfill(reservations=deep))
+    queue = Queue("default", order=order)
+    played = Played("r: a=4 b=4 c=4", found, queue, policy=policy, limits=with_limits, forks=True)
+    assert set(played.starts) == {work.name for work in found}
+    assert not played.evicted
+    for name, promises in played.promises.items():
+        assert promises == sorted(promises, reverse=True)
+        assert played.starts[name] <= promises[-1]
+
+
+def test_later_work_does_not_move_a_promise() -> None:
+    """An endless stream around a giant: it starts when it was promised at first."""
+    first = [Work(f"w{i}", 0.0, 1, 4, 40.0 + i) for i in range(4)]
+    giant = Work("giant", 1.0, 4, 4, 20.0)
+    stream = [Work(f"s{i:03}", 2.0 + i, 1, 1, 25.0) for i in range(50)]
+    for order in TWINS:
+        queue = Queue("default", order=order)
+        played = Played("a=4 b=4 c=4 d=4 e=2", [*first, giant, *stream], queue)
+        assert played.promises["giant"] == [43.0]
+        assert played.starts["giant"] == 43.0
+        assert min(played.starts[work.name] for work in stream) < 43.0
+
+
+def test_a_node_that_joins_moves_reservations_earlier() -> None:
+    here = ordered("conservative", "a=4").run(lasting(10, task("runs", 4)))
+    here.submit(lasting(10, task("first", 4)), lasting(10, task("second", 4))).cycle(1.0)
+    plan = here.join(node("b", 4)).cycle(2.0)
+    assert by_workload(plan) == {"first": ["b"]}
+    assert reserved(plan) == {"second": 10.0}
