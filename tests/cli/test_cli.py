@@ -585,6 +585,7 @@ def commands() -> list[tuple[str, ...]]:
     return [
         (),
         ("decide",),
+        ("defragment",),
         ("policy",),
         ("policy", "check"),
         ("policy", "show"),
