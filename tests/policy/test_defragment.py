@@ -16,7 +16,7 @@ from mooring.model.plan import Bind, Evict, Leaving, Reserve
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Headroom, Policy
-from mooring.model.workload import Placement, TaskState
+from mooring.model.workload import Placement, TaskState, TaskTerm
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -289,6 +289,19 @@ def test_promised_room_stays_as_it_was() -> None:
     assert found is None or found.gains == ()
 
 
+def test_guests_on_promised_room_are_not_moved() -> None:
+    """They would not be guests any more: a mark is given only at a start."""
+    queues = (Queue("default"), Queue("serving"))
+    policy = Policy(headroom=(Headroom("serving", 8, 60.0),))
+    topology, nodes = picture("a=4 b=4")
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    apart = {"labels": {"app": "x"}, "apart": [TaskTerm("node", (("app", "x"),))]}
+    world.run(task("one", 2, **apart), task("two", 2, **apart))  # type: ignore[arg-type]
+    assert used(world) == "a=2/4 b=2/4"
+
+    assert world.engine.defragmentation(HOUR) is None
+
+
 # -- by itself ------------------------------------------------------------------------------
 
 
@@ -309,6 +322,39 @@ def test_moves_are_carried_out_with_all_places_kept() -> None:
     confirm(world, after)
     assert fragmentation(world) == pytest.approx(1 / 3)
     world.settles()
+
+
+def test_who_has_room_on_its_way_does_not_start_twice() -> None:
+    world = halves(AUTOMATIC)
+    plan = world.cycle(HOUR)
+    (evict,) = evicts(plan)
+    (held,) = [d for d in plan.decisions if isinstance(d, Reserve) and d.workload == evict.workload]
+    target = held.placements[0].nodes[0]
+    free = next(n for n in "abc" if n not in (target, evict.workload[-1]))
+
+    assert world.end(f"t-{free}").cycle(HOUR + 10).decisions == ()  # a whole node is free
+    confirm(world, plan)
+
+    after = world.cycle(HOUR + 30)
+    assert sorted(bind.workload for bind in binds(after)) == sorted(["whole", evict.workload])
+
+
+def test_nobody_takes_a_place_before_it_is_free() -> None:
+    """One moves to where another is still leaving."""
+    world = cluster("a=8 b=8 c=8", policy=AUTOMATIC)
+    for name, mask in (("a", 0b11), ("c", 0b11111)):
+        fixed = replace(task(f"f-{name}", mask.bit_count()), preemptible=False)
+        world.adopt(fixed, {name: [mask]})
+    world.adopt(timed(task("v", 2), 60.0), {"a": [0b1100]})
+    world.adopt(timed(task("u", 3), 60.0), {"b": [0b111]})
+    plan = world.submit(gang("wide", tasks=2, gpus=6)).cycle(HOUR)
+    to = {d.workload: d.placements[0].nodes for d in plan.decisions if isinstance(d, Reserve)}
+    assert (to["u"], to["v"]) == (("c",), ("b",))
+
+    world.tasks("v", TaskState.PENDING)
+    assert world.cycle(HOUR + 10).decisions == ()
+    world.tasks("u", TaskState.PENDING)
+    assert {bind.workload for bind in binds(world.cycle(HOUR + 20))} == {"wide", "u", "v"}
 
 
 def test_one_that_is_moved_keeps_its_place_in_the_line_of_all_who_run() -> None:

@@ -190,6 +190,27 @@ def test_growth_is_lent_unit_by_unit() -> None:
     assert {e.beneficiary for e in evicts(plan)} == {"mine"}
 
 
+def test_one_kept_off_starts_as_soon_as_there_is_enough_beyond_the_promise() -> None:
+    """Devices come free on nodes where it has no room itself: all the same there is more."""
+    made = world("a=4 b=2 c=2", serving(4))
+    small = [slow(f"s{i}", 1) for i in range(4)]
+    for each, (at, mask) in zip(small, [("b", 1), ("b", 2), ("c", 1), ("c", 2)], strict=True):
+        made.adopt(each, {at: [mask]})
+    made.submit(slow("late", 2)).cycle()
+    assert reasons(made, "late") == (Promised("serving", 4),)
+
+    assert started(made.end("s0").cycle(1.0)) == []
+    assert started(made.end("s2").cycle(2.0)) == ["late"]
+
+
+def test_shares_of_the_queue_itself_are_not_kept_off_by_its_own_promise() -> None:
+    made = world("a=4", serving(4))
+
+    made.run(*(share(f"s{i}", 600, queue="serving") for i in range(4)))
+
+    assert len(made.engine.running()) == 4
+
+
 # -- who must leave -------------------------------------------------------------------------
 
 
@@ -222,6 +243,18 @@ def test_idle_room_is_used_before_a_guest_is_asked() -> None:
 
     assert started(plan) == ["mine"]
     assert evicts(plan) == []
+
+
+def test_a_guest_of_another_promise_that_is_too_slow_for_this_one_stays() -> None:
+    made = world("a=3 b=2", serving(2), Headroom("other", 3, 600.0))
+    made.run(quick("guest", 3, leave_s=300.0))
+    made.leave("b")
+
+    plan = made.submit(slow("mine", 2, "serving")).cycle(1.0)
+
+    assert plan.decisions == ()
+    plan = made.submit(slow("theirs", 2, "other")).cycle(2.0)
+    assert [(e.cause, e.beneficiary) for e in evicts(plan)] == [("headroom", "theirs")]
 
 
 def test_surplus_of_a_guest_that_leaves_is_still_there_for_the_promise() -> None:

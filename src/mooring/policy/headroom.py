@@ -113,6 +113,8 @@ class Promises:
     def settle(self) -> None:
         """Let the books know what is lent now; never while something is tried."""
         books = self.desk.books
+        if not self.given and not self.loans:
+            return
         if self._epoch != books.epoch:
             self._epoch = books.epoch
             self._rows = books.present & np.array([node.ready for node in books.nodes], np.bool_)
