@@ -16,7 +16,7 @@ from mooring.model.plan import Bind, Evict, Leaving, Reserve
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Headroom, Policy
-from mooring.model.workload import Placement, TaskState, TaskTerm
+from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -295,11 +295,12 @@ def test_guests_on_promised_room_are_not_moved() -> None:
     policy = Policy(headroom=(Headroom("serving", 8, 60.0),))
     topology, nodes = picture("a=4 b=4")
     world = World(Engine(topology, policy, queues=queues)).join(*nodes)
-    apart = {"labels": {"app": "x"}, "apart": [TaskTerm("node", (("app", "x"),))]}
-    world.run(task("one", 2, **apart), task("two", 2, **apart))  # type: ignore[arg-type]
+    world.run(task("one", 2)).run(task("more", 2)).run(task("two", 2)).end("more")
     assert used(world) == "a=2/4 b=2/4"
 
     assert world.engine.defragmentation(HOUR) is None
+    world.see(PolicyChanged(Policy()))
+    assert invoice(world).gfr_after == 0.5
 
 
 # -- by itself ------------------------------------------------------------------------------
