@@ -300,7 +300,7 @@ def test_guests_on_promised_room_are_not_moved() -> None:
 
     assert world.engine.defragmentation(HOUR) is None
     world.see(PolicyChanged(Policy()))
-    assert invoice(world).gfr_after == 0.5
+    assert invoice(world).gfr_after == 0.0
 
 
 # -- by itself ------------------------------------------------------------------------------
