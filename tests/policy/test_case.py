@@ -356,7 +356,16 @@ def test_nothing_covered_is_reclaimed_and_nobody_outranks_who_preempts(seed: int
     begun = {each.workload for each in world.running if not each.unit}
     for newcomer in [each for each in waiting if not each.unit or each.workload in begun]:
         case = Case(line, newcomer, draw_terms(random, world))
-        for victim, cause in case.victims():
+        found = list(case.victims())
+        one_by_one = Case(world.line(), newcomer, case.terms)
+        expected = []
+        for victim in world.running:
+            why = one_by_one.cause(victim, one_by_one.after())
+            if why is not None and not one_by_one.before(victim):
+                why = "quantum" if victim.workload in case.terms.quantum else None
+            expected += [] if why is None else [(victim.name, why)]
+        assert sorted((victim.name, cause) for victim, cause in found) == sorted(expected)
+        for victim, cause in found:
             assert victim.preemptible
             if cause in ("quota", "fair-share", "leximin"):
                 assert line.risk(victim.name) != "covered"

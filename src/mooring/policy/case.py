@@ -201,12 +201,23 @@ class Case:
             yield LEXIMIN
 
     def victims(self, leaving: Iterable[Item] = ()) -> Iterator[Legal]:
-        """Yield everybody behind the newcomer who may be asked to leave if some leave anyway."""
-        after = self.after(leaving)
+        """Yield everybody who may be asked to leave if some leave anyway, but for bold starts."""
+        after, told = self.after(leaving), set()
         for item, floor in self.line.rivals(self.place, self.item.queue):
             cause = self.cause(item, after, floor)
             if cause is not None:
+                told.add(item.name)
                 yield item, cause
+        for workload in sorted(self.terms.quantum):
+            for item in self.line.of(workload):
+                if item.name not in told and self._lets_by(item):
+                    yield item, QUANTUM
+
+    def _lets_by(self, victim: Item) -> bool:
+        """Return whether a victim makes way wherever it stands."""
+        is_other = victim.preemptible and victim.workload != self.item.workload
+        is_asked = victim.workload in self.terms.quantum
+        return is_other and is_asked and self.has_run(victim, QUANTUM)
 
     # -- whole exchanges --------------------------------------------------------------------
 
@@ -228,7 +239,7 @@ class Case:
             if cause is None:
                 return None
             if cause != QUANTUM and not self.before(asked):
-                if asked.workload in self.terms.quantum and self.has_run(asked, QUANTUM):
+                if self._lets_by(asked):
                     cause = QUANTUM
                 elif self.may_be_bold(asked, after):
                     bold = True

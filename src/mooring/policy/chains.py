@@ -18,6 +18,7 @@ from mooring.policy.sums import MOST_ITEMS, Sums
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mooring.policy.crowd import Crowd, Entry
     from mooring.policy.item import Class, Item, Measure, Name, Rank, Size
     from mooring.policy.parts import Part
 
@@ -40,9 +41,9 @@ class Chain:
     """
 
     __slots__ = (
-        "behind", "checked", "classes", "covered", "cross", "cross_of", "gate", "guest",
-        "is_listed", "items", "leaf", "needs", "number", "open", "pairs", "picked", "ranks", "seen",
-        "starts", "upto", "used",
+        "behind", "checked", "classes", "covered", "cross", "cross_of", "crowd", "entry", "gate",
+        "guest", "is_listed", "items", "leaf", "needs", "number", "open", "pairs", "picked",
+        "ranks", "seen", "starts", "upto", "used",
     )  # fmt: skip
 
     def __init__(self, leaf: Leaf, group: Group, gate: Chain | None):
@@ -65,7 +66,9 @@ class Chain:
         self.picked: list[int] = []
         """The places in the log of the next ones."""
         self.is_listed = False
-        """Whether the head is in the heap of the part."""
+        """Whether the head is in the heap of the part, or in a crowd."""
+        self.crowd: Crowd | None = None
+        self.entry: Entry | None = None
         # What is known of the head: as of which number and tick, what counts for it in its own
         # queue, its classes, which of them may still change, and how long the log was then.
         self.seen = (-1, -1)

@@ -12,7 +12,8 @@ from bisect import bisect_left
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
-from mooring.policy.share import IN_SHARE
+from mooring.policy.crowd import Crowd
+from mooring.policy.share import BEYOND, IN_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mooring.policy.item import Class, Key, Size
     from mooring.policy.standing import Line
 
-Heap = list[tuple["Key", int, "Chain"]]
+Heap = list[tuple["Key", int, "Chain | Crowd"]]
 NOTHING: list[Open] = []
 
 
@@ -43,6 +44,7 @@ class Part:
         self._stamp = -1
         self._capped: dict[int, bool] = {}
         """Whether nothing at a queue with a row can be beyond share."""
+        self._crowds: dict[tuple[int, tuple[int, ...], int], Crowd] = {}
 
     def chains(self) -> Iterator[Chain]:
         """Yield the chains of all leaves."""
@@ -134,13 +136,64 @@ class Part:
             key, number, head = heap[0]
             if bound is not None and key > bound:
                 return
+            if isinstance(head, Crowd):
+                self._pick_from_crowd(heap, key, head)
+                continue
             now = len(log) if head.open else -2 - head.leaf.tick
             if head.checked != now:
                 found = self.key(head)
+                if head.open and self._joins(heap, head, found):
+                    continue
                 if found != key:
                     heapreplace(heap, (found, number, head))
                     continue
             self._pick(heap, key, head)
+
+    def _joins(self, heap: Heap, head: Chain, key: Key) -> bool:
+        """Let the first of the heap join a crowd, if it is beyond for good at a shared queue."""
+        number, queue, row = head.open[0]
+        if key[1][number][0] != BEYOND:
+            return False
+        share, own = self.line.measure.share[queue], head.leaf.used
+        pairs = zip(head.pairs, head.used, strict=True)
+        if not any(used + row[pair] - own[pair] >= share[pair] for pair, used in pairs):
+            return False
+        group = (queue, head.pairs, head.guest)
+        crowd = self._crowds.get(group)
+        if crowd is None:
+            crowd = self._crowds[group] = Crowd(self, head, len(self._crowds) + 1)
+        if crowd.is_split:
+            return False
+        heappop(heap)
+        crowd.add(head, key)
+        if crowd.listed is None or key < crowd.listed:
+            crowd.listed = key
+            heappush(heap, (key, crowd.number, crowd))
+        return True
+
+    def _pick_from_crowd(self, heap: Heap, key: Key, crowd: Crowd) -> None:
+        """Pick the first of a crowd if it is first of all; else find its place in the heap."""
+        if key != crowd.listed:
+            heappop(heap)
+            return
+        found = crowd.first()
+        if found is None:
+            heappop(heap)
+            crowd.listed = None
+            for head in crowd.members():
+                head.crowd, head.entry, head.checked = None, None, -1
+                first = (head.guest, head.leaf.all_covered, head.ranks[head.head])
+                heappush(heap, (first, head.number, head))
+            return
+        head, crowd.listed = found
+        if crowd.listed != key:
+            heapreplace(heap, (crowd.listed, crowd.number, crowd))
+            return
+        head.crowd = head.entry = None
+        following = self._note(key, head)
+        if following is not None:
+            heappush(heap, (following, head.number, head))
+        self._open_units(heap, head)
 
     def _pick_in_share(
         self, leaf: Leaf, bound: Key | None, until: Chain | None, count: int
@@ -152,6 +205,10 @@ class Part:
         share = self.line.measure.share[leaf.queue]
         classes = leaf.constant or (*leaf.above, IN_SHARE)
         if classes[-1] != IN_SHARE:
+            return
+        heads = [c for c in leaf.chains if not c.guest and c.head < len(c.items)]
+        first = min((chain.ranks[chain.head] for chain in heads), default=None)
+        if first is None or (bound is not None and (0, classes, first) > bound):
             return
         self._heap = None
         used = leaf.covered_uses()
@@ -185,9 +242,10 @@ class Part:
                 )
                 for queue in self.rows
             }
-            self._heap = []
+            self._heap, self._crowds = [], {}
             for chain in self.chains():
                 at = chain.head
+                chain.crowd = chain.entry = None
                 chain.is_listed = at < len(chain.items) and chain.is_open()
                 if chain.is_listed:
                     chain.checked, chain.seen = -1, (-1, -1)
@@ -199,26 +257,42 @@ class Part:
         return self._heap
 
     def _pick(self, heap: Heap, key: Key, head: Chain) -> None:
+        """Pick the first of the heap."""
+        following = self._note(key, head)
+        if following is not None:
+            heapreplace(heap, (following, head.number, head))
+        else:
+            heappop(heap)
+        self._open_units(heap, head)
+
+    def _note(self, key: Key, head: Chain) -> Key | None:
+        """Note that a head is picked; return a key that that of the next one is not less than."""
         at, leaf, tops = head.head, head.leaf, self.tops
+        item = head.items[at]
         head.picked.append(len(self.log))
         leaf.pick(head, at)
         if leaf.rows:
-            self.charge(leaf, head.items[at].size, 1)
+            self.charge(leaf, item.size, 1)
+            for other in leaf.chains if self._crowds else ():
+                if other.crowd is not None:
+                    other.crowd.after(other, item)
         tops.append(key if not tops or key > tops[-1] else tops[-1])
         self.log.append(head)
         self.keys.append(key)
-        at += 1
-        if at < len(head.items) and (head.gate is None or head.is_open()):
+        head.checked = -1
+        if at + 1 < len(head.items) and (head.gate is None or head.is_open()):
             # All that counts for the last one counts for this one: its classes are no smaller.
-            head.checked = -1
-            heapreplace(heap, ((head.guest, key[1], head.ranks[at]), head.number, head))
-        else:
-            head.is_listed = False
-            heappop(heap)
+            return head.guest, key[1], head.ranks[at + 1]
+        head.is_listed = False
+        return None
+
+    def _open_units(self, heap: Heap, head: Chain) -> None:
+        """List units whose minimum has just been picked."""
         for units in head.behind:
             if not units.is_listed and units.head < len(units.items) and units.is_open():
-                units.is_listed = True
-                heappush(heap, (self.key(units), units.number, units))
+                units.is_listed, units.checked = True, -1
+                first = (units.guest, units.leaf.all_covered, units.ranks[units.head])
+                heappush(heap, (first, units.number, units))
 
     def key(self, head: Chain) -> Key:
         """Return the key of the first of a chain that is not picked."""

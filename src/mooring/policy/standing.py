@@ -114,6 +114,11 @@ class Line:
         """Return the running units of a workload above its minimum."""
         return [self._of[workload, unit][0] for unit in self._units.get(workload, ())]
 
+    def of(self, workload: str) -> list[Item]:
+        """Return what runs of a workload: its minimum and its units."""
+        found = self._of.get((workload, 0))
+        return [*([] if found is None else [found[0]]), *self.units(workload)]
+
     # -- changes ----------------------------------------------------------------------------
 
     def add(self, item: Item) -> None:
@@ -634,11 +639,13 @@ class Line:
             part.settle()
             if place.at != AMONG_COVERED:
                 part.run(place.bound)
-            for chain in part.chains():
-                classes = part.floor(chain)
-                for at in range(len(chain.items) - 1, chain.head - 1, -1):
+            # Whoever is told may ask for more picks: so all is taken down before.
+            picked = list(self._picked_behind(place, part))
+            left = [(chain, chain.head, part.floor(chain)) for chain in part.chains()]
+            for chain, head, classes in left:
+                for at in range(len(chain.items) - 1, head - 1, -1):
                     yield chain.items[at], (chain.guest, classes, chain.ranks[at])
-            yield from self._picked_behind(place, part)
+            yield from picked
         if place.at == AMONG_COVERED:
             yield from self._covered_behind(place, self._leaves[queue])
 
