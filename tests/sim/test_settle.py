@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
 from mooring.model.events import Adopted, TasksChanged
-from mooring.model.plan import Evict, NoRoom
+from mooring.model.plan import Bind, Evict, NoRoom
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState
@@ -73,6 +73,34 @@ def test_time_stands_still() -> None:
 
     assert (result.is_settled, result.decisions) == (True, ())
     assert "g" in result.engine.entries()
+
+
+def test_the_first_cycle_sees_what_is_on_its_way_out() -> None:
+    """On `a` there will be room soon, on `b` there is room now: `t` does not wait for it."""
+    places = (Placement("main", (0,), ("a",), (3,)),)
+    leaves = Adopted(task("old", 2), places, 50.0, releasing=(("main", (0,)),))
+    policy = Policy(profile="kai")
+    start = replace(scenario("a=2 b=4", task("t", 2), policy=policy), running=(leaves,))
+
+    plan, _ = decide_once(start)
+    result = settle(start)
+
+    assert nodes(plan) == {"b"}
+    binds = [(d.workload, d.placement.nodes) for d in result.decisions if isinstance(d, Bind)]
+    assert binds == [("t", ("b",)), ("old", ("a",))]
+    assert result.is_settled
+
+
+def test_what_is_on_its_way_out_goes_even_if_nothing_is_decided_before() -> None:
+    """Both devices are needed, one is still in use by one who leaves."""
+    places = (Placement("main", (0,), ("a",), (1,)),)
+    leaves = Adopted(task("old"), places, 50.0, releasing=(("main", (0,)),))
+    start = replace(scenario("a=2", gang("g", tasks=2, gpus=1)), running=(leaves,))
+
+    result = settle(start)
+
+    assert result.is_settled
+    assert not result.engine.entries()["old"].members["main"].is_releasing
 
 
 class Restless(Engine):

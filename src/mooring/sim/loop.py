@@ -105,6 +105,8 @@ class Loop:
         """Workloads whose minimum runs, and the sequence of their end."""
         self._change_of: dict[tuple[str, str, int], int] = {}
         """Tasks that start or release, and the sequence of the fact that is to come."""
+        self._adopted: list[TasksChanged] = []
+        """Adopted on their way out: a cycle sees them there before they go."""
         self._timer = -1
         """Sequence of the timer that the last plan asked for."""
 
@@ -168,7 +170,7 @@ class Loop:
             case Adopted():
                 name = event.workload.name
                 for group, tasks in event.releasing:
-                    self._later(self._grace_s, TasksChanged(name, group, tasks, TaskState.PENDING))
+                    self._adopted.append(TasksChanged(name, group, tasks, TaskState.PENDING))
                 self._mind(name, event.started_at)
             case WorkloadChanged():
                 self._mind(event.workload.name, self.now)
@@ -182,6 +184,9 @@ class Loop:
         observed, self._observed = self._observed, []
         plan = self.engine.decide(now)
         self.cycles += 1
+        leaving, self._adopted = self._adopted, []
+        for event in leaving:
+            self._later(self._grace_s, event)
         self._timer = -1
         if plan.wake_at is not None:
             self._timer = self._push(max(plan.wake_at, now), _TIMER, None, is_effect=True)

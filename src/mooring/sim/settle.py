@@ -71,8 +71,9 @@ def invoice_of(scenario: Scenario) -> Invoice | None:
 def settle(scenario: Scenario) -> Settled:
     """Run cycles at the moment of a scenario until one decides nothing.
 
-    What is bound runs, what is evicted releases and waits again. It ends early if a state comes
-    back: what led here would lead here again.
+    What is bound runs, what is evicted releases and waits again. The first cycle is that of
+    `decide_once`: it sees what is on its way out, the second finds it gone. It ends early if a
+    state comes back: what led here would lead here again.
     """
     engine = _engine(scenario)
     decisions: list[Decision] = []
@@ -80,12 +81,13 @@ def settle(scenario: Scenario) -> Settled:
     loop = Loop(engine, listeners=[lambda now, events, plan: plans.append(plan)])
     for event in scenario.events():
         loop.at(scenario.now, event)
+    some_leave = any(adopted.releasing for adopted in scenario.running)
     seen: dict[object, int] = {}
     for cycle in range(1, MOST_CYCLES + 1):
         loop.wake(scenario.now)
         loop.step()
         decisions += plans[-1].decisions
-        if not plans[-1].decisions:
+        if not plans[-1].decisions and not (some_leave and cycle == 1):
             return Settled(engine, tuple(decisions), cycle, is_settled=True)
         before = seen.setdefault(_state(engine), cycle)
         if before != cycle:
