@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mooring.model.events import QueuesChanged
+from mooring.engine import Engine
+from mooring.model.events import Event, NodeChanged, NodeJoined, QueuesChanged, Submitted
 from mooring.model.plan import Exhausted, OverQuota, Stopped
-from mooring.model.queues import Queue, Quota
+from mooring.model.queues import Queue, Quota, ResourceGroup
 from mooring.model.settings import Eviction, Policy
-from mooring.model.workload import TaskState
-from tests.build import World, cluster, decided, gang, node, on, reasons
+from mooring.model.topology import Topology
+from mooring.model.workload import TaskState, Workload
+from mooring.policy.default import DefaultCourt
+from tests.build import World, binds, cluster, decided, gang, node, on, reasons, task
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED
 
@@ -78,3 +81,76 @@ def test_running_gang_of_a_held_queue_is_completed() -> None:
     world.see(QueuesChanged((Queue("default", stop="hold"),))).tasks("g", FAILED, 0)
 
     assert decided(world.cycle(1.0)) == [("bind", "g", (0,))]
+
+
+def test_run_limit_goes_on_after_all_that_ran_was_lost_for_a_while() -> None:
+    """One group is done, the other lost its only node: the clock does not stop for good."""
+    policy = Policy(eviction=Eviction(notice_s=0.0), gang_grace_s=1000.0)
+    world = cluster("a=1 b=1", policy=policy)
+    done, rest = (replace(gang("g").groups[0], name=name) for name in ("done", "rest"))
+    world.run(Workload("g", (done, rest), run_limit_s=300.0), now=0.0)
+    members = world.engine.entries()["g"].members
+    where = world.engine.books.nodes[members["rest"].rows[0]].name
+    world.tasks("g", FINISHED, 0, group="done").leave(where)
+    world.cycle(100.0)
+    world.confirm(world.join(node("c", 1)).cycle(200.0))
+
+    assert world.cycle(250.0).wake_at == 300.0
+    assert decided(world.cycle(300.0)) == [("evict", "g", (0,))]
+
+
+def test_group_of_which_nothing_runs_grows_on_a_flavor_of_its_queue() -> None:
+    """What is free is of another flavor, which it may not have."""
+    groups = (ResourceGroup(("gpu",), ("H100",)),)
+    some = (Quota("gpu", "H100", limit=2000), Quota("gpu", "A100", quota=9000))
+    queue = Queue("default", quotas=some, groups=groups)
+    world = cluster("a=1 b=4", on("b", model="A100")).see(QueuesChanged((queue,)))
+    least = replace(gang("g", gpus=0, cpu=1).groups[0], name="cpu")
+    more = replace(gang("g").groups[0], name="gpu", min=0, max=3)
+
+    plan = world.submit(Workload("g", (least, more))).cycle(0.0)
+
+    grown = [bind for bind in binds(plan) if bind.placement.group == "gpu"]
+    assert [(bind.placement.nodes, bind.flavor) for bind in grown] == [(("a",), "H100")]
+    assert world.engine.books.charged("default")["H100", "gpu"] == 1000
+
+
+def test_looking_at_the_engine_does_not_change_what_is_asked_of_a_queue() -> None:
+    """A fork settles what is known of the nodes; a tie between flavors is not broken by that."""
+
+    def demand(*, looks: bool) -> object:
+        queues = (Queue("a", quotas=(Quota("gpu", "H100", quota=1000),)), Queue("b"))
+        engine = Engine(Topology(), queues=queues)
+        engine.observe(NodeJoined(node("n", 2, model="A100")))
+        if looks:
+            engine.fork()
+        engine.observe(NodeChanged(node("n", 2, model="H100")))
+        engine.observe(NodeJoined(node("m", 2, model="A100")))
+        engine.snapshot()
+        engine.observe(Submitted(task("t", 2, queue="a")))
+        court = engine._court
+        assert isinstance(court, DefaultCourt)
+        assert court.stirs
+        return court.claims.requests()
+
+    assert demand(looks=True) == demand(looks=False)
+
+
+def test_demand_follows_the_nodes_that_come_later() -> None:
+    """What a workload is likely to be charged is not what it was when it came."""
+    queues = (Queue("a", quotas=(Quota("gpu", "H100", quota=1000),)), Queue("b"))
+
+    def story(*events: Event) -> object:
+        engine = Engine(Topology(), queues=queues)
+        for event in events:
+            engine.observe(event)
+            engine.snapshot()
+        return engine.decide(10.0).decisions
+
+    joins = [NodeJoined(node("n", 2, model="A100")), NodeJoined(node("m", 4, model="H100"))]
+    comes = [
+        Submitted(task("a-1", 3, queue="a", submitted_at=1.0)),
+        Submitted(task("b-1", 1, queue="b", submitted_at=2.0)),
+        Submitted(task("a-2", 1, queue="a", submitted_at=0.0)),
+    ]
+    assert story(*joins, *comes) == story(*comes, *joins)

@@ -104,12 +104,16 @@ class Upkeep:
         """Expect that what is bound runs at once; return when to look at its limits."""
         wakes = []
         for decision in decisions:
-            entry = self.desk.entries.get(decision.workload)
-            limit = self.limit_of(entry) if isinstance(decision, Bind) and entry else None
-            if limit is not None and entry is not None and entry.running_since is None:
-                due = self.desk.now + max(0.0, limit - entry.past.attained_s)
-                self._due[decision.workload] = due
-                wakes.append(max(self.desk.now, due - self.desk.policy.eviction.notice_s))
+            name = decision.workload
+            entry = self.desk.entries.get(name) if isinstance(decision, Bind) else None
+            limit = self.limit_of(entry) if entry is not None else None
+            if entry is None or limit is None:
+                continue
+            if entry.running_since is not None and name in self._due:
+                continue
+            since = self.desk.now if entry.running_since is None else entry.running_since
+            self._due[name] = max(self.desk.now, since + limit - entry.past.attained_s)
+            wakes.append(max(self.desk.now, self._due[name] - self.desk.policy.eviction.notice_s))
         return wakes
 
     def _mind_limit(self, entry: Entry) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
+from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.offers import assigned
 from mooring.policy.share import Yardstick, add_up, default_shares, norms
 
 if TYPE_CHECKING:
+    from mooring.model.entry import Entry
     from mooring.policy.ask import Ask
-    from mooring.policy.desk import Desk
+    from mooring.policy.desk import Desk, Hold
     from mooring.policy.lines import Item, Request
 
 
@@ -52,6 +54,10 @@ class Claims:
         own = [[0] * len(tree.pairs) for _ in tree.names]
         for (queue, pair), amount in self._wanted.items():
             own[queue][pair] += amount
+        for name, hold in self.desk.holds.items():
+            entry = self.desk.entries[name]
+            for pair, amount in yet_to_grow(self.desk, entry, hold).items():
+                own[entry.queue][pair] += amount
         rows = add_up(tree, own)
         used = self.desk.books.usage.tolist()
         return [
@@ -79,6 +85,22 @@ class Claims:
         new = Claims(desk)
         new._asked, new._wanted = dict(self._asked), dict(self._wanted)
         return new
+
+
+def yet_to_grow(desk: Desk, entry: Entry, hold: Hold) -> Request:
+    """Return what a workload will ask for once it has the unit that room is kept for."""
+    found: Request = {}
+    if not hold.is_growth or not desk.tree.pairs:
+        return found
+    for leaf in compile_ask(desk.books, entry.workload).root.leaves():
+        held = sum(len(tasks) for tasks, seats in hold.seats if seats.part.name == leaf.name)
+        unit = leaf.slices[0][1] if leaf.slices else 1
+        times = (entry.members[leaf.name].spare - held) // unit
+        if times > 0:
+            ask = leaf_ask(leaf, unit, entry.workload, entry.avoid)
+            for pair, amount in likely(desk, ask, entry.account).items():
+                found[pair] = found.get(pair, 0) + times * amount
+    return found
 
 
 def likely(desk: Desk, ask: Ask, account: int) -> Request:
@@ -110,4 +132,4 @@ def _roomiest(desk: Desk, ask: Ask) -> int:
         return 0
     ever = desk.placer.fit(leaf).ever[-1]
     room = [int(ever[books.kind == kind].sum()) for kind in range(len(books.kinds))]
-    return max(range(len(room)), key=lambda kind: (room[kind], -kind))
+    return min(range(len(room)), key=lambda kind: (-room[kind], books.kinds[kind]))

@@ -115,14 +115,15 @@ def _assigned(
 
 
 def kinds_of(desk: Desk, ask: Ask) -> list[int]:
-    """Return the kinds of nodes that an ask could be on; all, if it could be on none."""
+    """Return the kinds of nodes that an ask could be on, by name; all, if it could be on none."""
     books, every = desk.books, list(range(len(desk.books.kinds)))
     if len(every) == 1:
         return every
+    every.sort(key=books.kinds.__getitem__)
     desk.placer.aim(ask.avoid)
     rows = [desk.placer.fit(leaf).allowed for leaf in ask.leaves]
     found = {kind for allowed in rows for kind in np.unique(books.kind[allowed]).tolist()}
-    return sorted(found) or every
+    return [kind for kind in every if kind in found] or every
 
 
 def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
@@ -144,7 +145,7 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
     ]
     requests: list[tuple[Request, list[int]]] = []
     free = [kind for kind in kinds if kind not in ask.barred]
-    for kind in sorted(free, key=lambda kind: (-room[kind], kind)):
+    for kind in sorted(free, key=lambda kind: (-room[kind], desk.books.kinds[kind])):
         request = desk.request(ask, entry.account, kind)
         known = next((some for other, some in requests if other == request), None)
         if known is not None:
@@ -159,21 +160,18 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
 
 def assigned(desk: Desk, ask: Ask, flavors: dict[str, str]) -> Ask:
     """Return an ask whose leaves are charged to these flavors, by resource."""
+    codes = {leaf.name: code_of(desk, leaf, flavors) for leaf in ask.root.leaves()}
+    leaves = tuple(coded(leaf, codes) for leaf in ask.leaves)
+    return replace(ask, root=coded(ask.root, codes), leaves=leaves)
 
-    def code(leaf: Part) -> int:
-        assert leaf.demand is not None
-        shape = leaf.demand.shape
-        names = {"pods", *(name for name, _ in shape.amounts), *(("gpu",) if shape.gpus else ())}
-        some = tuple(sorted((r, flavor) for r, flavor in flavors.items() if r in names))
-        return desk.books.assignment(some) if some else BY_NODE
 
-    def over(part: Part) -> Part:
-        if part.demand is not None:
-            return replace(part, code=code(part))
-        return replace(part, parts=tuple(over(child) for child in part.parts))
-
-    leaves = tuple(replace(leaf, code=code(leaf)) for leaf in ask.leaves)
-    return replace(ask, root=over(ask.root), leaves=leaves)
+def code_of(desk: Desk, leaf: Part, flavors: dict[str, str]) -> int:
+    """Return the code of flavors, by resource, for what a leaf asks for."""
+    assert leaf.demand is not None
+    shape = leaf.demand.shape
+    names = {"pods", *(name for name, _ in shape.amounts), *(("gpu",) if shape.gpus else ())}
+    some = tuple(sorted((r, flavor) for r, flavor in flavors.items() if r in names))
+    return desk.books.assignment(some) if some else BY_NODE
 
 
 def shortage_of(desk: Desk, entry: Entry, request: Request) -> Shortage | None:
@@ -201,24 +199,64 @@ def place_beside(
     wanted: Mapping[str, Sequence[int]],
     reasons: list[Reason],
 ) -> Found | None:
-    """Book places for what a gang misses, where its queue may be charged; None: nothing booked."""
-    books, first = desk.books, None
-    before = list(books.usage_of[entry.queue]) if desk.policy.profile == "default" else []
-    while before:
-        mark = books.checkpoint()
+    """Book places for more tasks of a workload where its queue may be charged; None: nowhere."""
+    first: Shortage | None = None
+    for way in _ways(desk, entry, beside, wanted):
+        shortage = _close(desk, entry, way, wanted)
+        found = None
+        if shortage is None:
+            found = desk.promises.place_beside(entry, way, wanted, reasons)
+        if found is not None:
+            return found
+        first = first or shortage
+    if first is not None and first.queue != NOBODY and not reasons:
+        reasons.append(over_quota(desk, entry, first))
+    return None
+
+
+def _ways(
+    desk: Desk, entry: Entry, beside: Beside, wanted: Mapping[str, Sequence[int]]
+) -> Iterator[Beside]:
+    """Yield the flavors that groups may have of which nothing has a place yet, best first."""
+    groups = desk.groups_of(entry.queue) if desk.policy.profile == "default" else ()
+    empty = [name for name, members in entry.members.items() if not members.holding()]
+    bare = [leaf for leaf in beside.root.leaves() if wanted.get(leaf.name) and leaf.name in empty]
+    if not groups or not bare:
+        yield beside
+        return
+    for flavors in product(*(group.flavors for group in groups)):
+        pairs = zip(groups, flavors, strict=True)
+        chosen = {resource: flavor for group, flavor in pairs for resource in group.resources}
+        codes = {leaf.name: code_of(desk, leaf, chosen) for leaf in bare}
+        yield replace(beside, root=coded(beside.root, codes))
+
+
+def coded(part: Part, codes: Mapping[str, int]) -> Part:
+    """Return a part some of whose leaves are placed on and charged to flavors."""
+    if part.demand is not None:
+        return replace(part, code=codes.get(part.name, part.code))
+    return replace(part, parts=tuple(coded(child, codes) for child in part.parts))
+
+
+def _close(
+    desk: Desk, entry: Entry, beside: Beside, wanted: Mapping[str, Sequence[int]]
+) -> Shortage | None:
+    """Bar the kinds of nodes that cannot be charged for; return what is short if all are barred."""
+    books = desk.books
+    if not desk.tree.pairs or desk.policy.profile != "default":
+        return None
+    first: Shortage | None = None
+    while True:
+        mark, before = books.checkpoint(), list(books.usage_of[entry.queue])
         found = beside.place(wanted)
         if found is None:
-            break
+            return first
         used = books.usage_of[entry.queue]
         request = {pair: used[pair] - was for pair, was in enumerate(before) if used[pair] > was}
         books.rollback(mark)
         shortage = shortage_of(desk, entry, request)
         if shortage is None:
-            break
+            return None
         first = first or shortage
         kinds = {books.kind_of[row] for _, seats in found for row in seats.rows}
         beside.barred = (*beside.barred, *sorted(kinds))
-    found = desk.promises.place_beside(entry, beside, wanted, reasons)
-    if found is None and first is not None:
-        reasons[:] = [over_quota(desk, entry, first)]
-    return found
