@@ -166,7 +166,7 @@ def _read_eviction(given: Fields) -> Eviction:
             "minimum_run_by", one_of(MINIMUM_RUN_BY), default.minimum_run_by
         ),
         steps=section.take("steps", _steps, default.steps),
-        movers=section.take("movers", whole(), default.movers),
+        movers=section.take("movers", whole(-1), default.movers),
         restart_s=section.take("restart", duration, default.restart_s),
         hold_s=section.take("hold", duration, default.hold_s),
         saturation=section.take("saturation", weight, default.saturation),

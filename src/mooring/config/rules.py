@@ -152,7 +152,7 @@ _SECTION_DEFS = {
             "reclaim_minimum_run": say("profile kai: where no queue says how long", DURATION),
             "minimum_run_by": say("profile kai: whose minimum protects", word_of(MINIMUM_RUN_BY)),
             "steps": say("bound of a search for victims", STEPS),
-            "movers": say("most workloads moved to make room for one", whole()),
+            "movers": say("most workloads moved to make room for one; -1: any number", whole(-1)),
             "restart": say("what a restart costs where nothing is said", DURATION),
             "hold": say("how long freed room is kept", DURATION),
             "saturation": say("profile kai: multiplier of who reclaims", WEIGHT),

@@ -122,6 +122,18 @@ workloads:
   - {name: b1, queue: b, gpus: 1, preemption_delay: 30s, submitted_at: 990}
 """
 
+MANY_MOVERS = """
+now: 1000
+nodes: [{name: a, gpus: 20}, {name: b, gpus: 18}]
+queues: [{name: q, quotas: [{resource: gpu, quota: 38}]}]
+policy: {profile: kai, eviction: {movers: MOST}}
+workloads:
+  - {name: whole, queue: q, gpus: 20, submitted_at: 100}
+""" + "".join(
+    f"  - {{name: m{i}, queue: q, gpus: 1, running: true, placements: [{{nodes: [a]}}]}}\n"
+    for i in range(18)
+)
+
 
 @pytest.fixture
 def decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
@@ -176,6 +188,17 @@ def test_one_cycle_evicts_and_keeps_the_room(decide: Callable[..., dict[str, Any
     assert _running(found) == {"a1": 1}
     assert _waiting(found) == ["b1"]
     assert len(kinds) == 2
+
+
+@pytest.mark.parametrize(("most", "moves"), [("16", False), ("-1", True)])
+def test_as_many_move_as_the_policy_says(
+    decide: Callable[..., dict[str, Any]], most: str, moves: bool
+) -> None:
+    """Eighteen must go to the other node; of sixteen, KAI looks at seventeen."""
+    text = MANY_MOVERS.replace("MOST", most)
+    found = decide(text, "--settle")
+    assert ("whole" in _running(found)) == moves
+    assert len(_running(found)) == 18 + moves
 
 
 def test_racks_are_told(decide: Callable[..., dict[str, Any]]) -> None:
