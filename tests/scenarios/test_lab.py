@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mooring.model.events import WorkloadChanged
 from tests.build import gang, service
 from tests.scenarios.story import Left, Story, queue
@@ -84,7 +82,6 @@ def test_training_that_borrows_yields_to_services_within_quota() -> None:
     lab.rests()
 
 
-@pytest.mark.xfail(strict=True, reason="growth displaces nobody yet, not even within quota")
 def test_a_service_that_scales_up_within_quota_takes_its_devices_back() -> None:
     """More replicas of one service: what its queue has lent comes back unit by unit."""
     lab = Story("a=8", queue("training"), queue("serving", 8))

@@ -7,6 +7,7 @@ first is served. What cannot start sleeps until something changes that could mat
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,22 @@ from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.beside import growth
 from mooring.policy.booking import Bookings
 from mooring.policy.claims import Claims, likely
-from mooring.policy.displace import find_exchange
+from mooring.policy.displace import Wish, find_exchange
 from mooring.policy.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.fewer import largest
+from mooring.policy.grow import wish_to_grow
 from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
-from mooring.policy.offers import Offer, gate, kinds_of, offers, over_quota, shortage_of
+from mooring.policy.offers import (
+    Offer,
+    coded,
+    gate,
+    kinds_of,
+    offers,
+    over_quota,
+    shortage_of,
+    variants,
+)
 from mooring.policy.place import ANYWHERE
 from mooring.policy.roll import Roll
 from mooring.policy.search import CutShortError, place
@@ -69,7 +80,7 @@ class DefaultCourt:
         """The queue in whose lines a workload stands."""
         self.bookings = Bookings(desk, self._lines, self._queue_of, self._stands)
         self.claims = Claims(desk)
-        self._tree = desk.tree
+        self._tree, self._kinds = desk.tree, len(desk.books.kinds)
         self._seen = 0
         self._epoch = 0
         self._yardstick: Yardstick | None = None
@@ -161,10 +172,11 @@ class DefaultCourt:
                 lines.close(item)
             if tasks and item not in lines:
                 ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
-                line = lines.open(item, ask)
-                lines.join(line, self.rank(entry, grows=True), item)
+                lines.join(lines.open(item, ask), self.rank(entry, grows=True), item)
+            if tasks:
                 times = entry.members[leaf.name].spare // len(tasks)
-                self.claims.add(item, entry.queue, self._likely(line, entry), times)
+                likely = self._likely(lines.line_of(item), entry)
+                self.claims.add(item, entry.queue, likely, times)
 
     def leave(self, entry: Entry) -> bool:
         """Take a workload out of all lines; return whether it was in one."""
@@ -211,17 +223,20 @@ class DefaultCourt:
             for line in lines.sleeping.values():
                 line.tried_at = -1
             lines.wake(list(lines.sleeping.values()))
-        if self._tree is not self.desk.tree:
+        kinds = len(self.desk.books.kinds)
+        may_differ = kinds > 1 or kinds != self._kinds or self.desk.has_groups
+        if self._tree is not self.desk.tree or (self.desk.tree.pairs and may_differ):
             self._renew_claims()
 
     def _renew_claims(self) -> None:
-        """Count all claims anew: the queues or what they name have changed."""
-        self._tree = self.desk.tree
+        """Count all claims anew: the queues, what they name or the nodes have changed."""
+        self._tree, self._kinds = self.desk.tree, len(self.desk.books.kinds)
         self.claims.renew()
         for lines in self._lines.values():
             for item in lines:
+                lines.line_of(item).likely = None
+            for item in lines:
                 line, entry = lines.line_of(item), self.desk.entries[item[0]]
-                line.likely = None
                 times = 1
                 if item[1]:
                     times = entry.members[item[1]].spare // max(1, line.ask.root.count)
@@ -383,7 +398,7 @@ class DefaultCourt:
             barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
             ask = replace(self.open_to(entry, line.ask), barred=barred)
             seats = self._seats(entry, ask, reasons)
-            if seats is None and self._displace(entry, lines, line, ask, reasons):
+            if seats is None and self._displace(line, self._wish_to_start(entry, ask), reasons):
                 return True
             if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
                 seats = self._fewer(entry, ask)
@@ -476,12 +491,18 @@ class DefaultCourt:
         closed = self.desk.closed_for(entry.workload.name)
         return replace(ask, avoid=(*ask.avoid, *closed)) if closed else ask
 
-    # wide: a workload, its line, what it asks, and why not
-    def _displace(
-        self, entry: Entry, lines: Lines, line: Line, ask: Ask, reasons: list[Reason]
-    ) -> bool:
+    def _wish_to_start(self, entry: Entry, ask: Ask) -> Wish:
+        """Return the minimum of a workload as something that others may have to leave for."""
+
+        def suffices() -> bool:
+            return self._seats(entry, ask, []) is not None
+
+        return Wish(entry, ask, partial(variants, self.desk, entry, ask), suffices)
+
+    def _displace(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, and keep the room for it; False: it has no right."""
-        desk = self.desk
+        desk, entry, ask = self.desk, wish.entry, wish.ask
+        lines = self._lines_of(entry)
         line.tried_at, line.until = desk.version, LATER
         if not self.evicts or not (self._has_rivals or self.desk.overtakers):
             return False
@@ -497,7 +518,7 @@ class DefaultCourt:
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
         others = outgoing(desk)
-        exchange = self._exchange(entry, ask, others)
+        exchange = self._exchange(wish, others)
         if exchange is None:  # nobody else need leave
             reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
             line.until = patience_ends(desk)
@@ -507,31 +528,35 @@ class DefaultCourt:
             reasons.append(CutShort(desk.policy.eviction.steps))
         if exchange.found is None:
             return False
-        item = (entry.workload.name, "")
+        item = (entry.workload.name, wish.group)
         late = self.bookings.would_delay(item, *exchange.found)
         if late is not None:
             self.bookings.keep_back(item, late, reasons)
             return False
-        self._go(entry, lines)
+        if wish.group:
+            self.leave(entry)  # no group of it grows before this one has
+        else:
+            self._go(entry, lines)
         self._moved_on[entry.workload.name] = None
         if exchange.is_bold:
             entry.past = replace(entry.past, is_bold=True)
         if any(victim.cause == "quantum" for victim in exchange.found[1]):
             desk.overtakers[entry.workload.name] = None  # its turn has not come either
         others = in_the_way(desk, others, exchange.found[0])
-        carry_out(desk, entry, *exchange.found, others)
+        carry_out(desk, entry, *exchange.found, others, wish.which(exchange.found[0]))
+        desk.holds[entry.workload.name].is_growth = bool(wish.group)
         self._wake_blocked(lines)
         return True
 
-    def _exchange(self, entry: Entry, ask: Ask, others: Sequence[Victim]) -> Exchange | None:
+    def _exchange(self, wish: Wish, others: Sequence[Victim]) -> Exchange | None:
         """Look for victims as if others were gone, who leave anyway; None: that is enough."""
         books = self.desk.books
         mark = books.checkpoint()
         for other in others:
             remove(self.desk, other)
         exchange = None
-        if not others or self._seats(entry, ask, []) is None:
-            exchange = find_exchange(self.desk, self._roll, self.yardstick, entry, ask)
+        if not others or not wish.suffices():
+            exchange = find_exchange(self.desk, self._roll, self.yardstick, wish)
         books.rollback(mark)
         return exchange
 
@@ -652,13 +677,16 @@ class DefaultCourt:
         beside = desk.beside(entry)
         leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == group)
         reasons: list[Reason] = list(gate(desk, entry))
+        is_open = not reasons
         barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
         ask = replace(line.ask, barred=barred)
-        offer = None if reasons else self._growth(entry, ask, entry.members[group], reasons)
+        self.bookings.settle(self._queue_of[entry.workload.name], lines.rank_of(item))
+        offer = self._growth(entry, ask, entry.members[group], reasons) if is_open else None
         if offer is not None:
             beside.barred = offer.barred
+            if not entry.members[group].holding():  # else all of a group have one flavor
+                beside.root = coded(beside.root, {group: offer.ask.root.code})
             wanted = {leaf.name: growth(entry.members[leaf.name], leaf)}
-            self.bookings.settle(self._queue_of[entry.workload.name], lines.rank_of(item))
             mark = desk.books.checkpoint()
             found = desk.promises.place_beside(entry, beside, wanted, reasons)
             late = self.bookings.delays(item, [each for _, each in found]) if found else None
@@ -673,8 +701,13 @@ class DefaultCourt:
                 self.bookings.started(entry)
                 self._wait_to_grow(entry, lines)
                 return
-            if not reasons:
-                reasons += blockers or why(desk.placer, line.ask, beside.bound(leaf))
+        if is_open:
+            wish = wish_to_grow(desk, entry, ask, group)
+            if wish.tasks and self._displace(line, wish, reasons):
+                return
+        if offer is not None and not reasons:
+            desk.placer.aim((*entry.avoid, *beside.closed), beside.barred)
+            reasons += blockers or why(desk.placer, line.ask, beside.bound(leaf))
         lines.sleep(line, tuple(reasons or blockers), desk.books.log_end)
 
     def _growth(

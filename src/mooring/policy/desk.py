@@ -61,6 +61,8 @@ class Hold:
     since: float = 0.0
     is_move: bool = False
     """It ran before and only moves: its start stays the one it had."""
+    is_growth: bool = False
+    """It is for one more unit of a workload that runs."""
 
 
 class Desk:
@@ -228,8 +230,14 @@ class Desk:
         if self.policy.profile == "default" and len(self.queues) > 1:
             for resource in AUTOMATIC:
                 if not any(what == resource for _, what in pairs):
-                    pairs.update(dict.fromkeys((kind[0], resource) for kind in self.books.kinds))
+                    kinds = sorted(self.books.kinds)  # not as they came
+                    pairs.update(dict.fromkeys((kind[0], resource) for kind in kinds))
         return list(pairs)
+
+    @property
+    def has_groups(self) -> bool:
+        """Return whether a queue chooses among flavors."""
+        return any(self._groups)
 
     def groups_of(self, queue: int) -> tuple[ResourceGroup, ...]:
         """Return the resource groups that hold for a queue: its own, or those of a queue above."""
@@ -558,6 +566,17 @@ class Desk:
         books.rollback(mark)
         return found
 
+    def _may_grow(self, entry: Entry, hold: Hold) -> bool:
+        """Return whether a workload is still what room for one more unit was kept for."""
+        if entry.is_incomplete or not entry.is_placed:
+            return False
+        return all(
+            task < len(states) and states[task] == TaskState.PENDING
+            for tasks, seats in hold.seats
+            for states in (entry.members[seats.part.name].states,)
+            for task in tasks
+        )
+
     def _sit_down(self, entry: Entry, hold: Hold) -> bool:
         """Book the room that was kept, seat by seat; False: one of them will not do any more."""
         books = self.books
@@ -588,11 +607,13 @@ class Desk:
         entry, rows = self.entries.get(held.workload), self.books.row_of
         if entry is None or held.workload in self.holds:
             return False
-        if any(members.staying() for members in entry.members.values()):
+        runs = any(members.staying() for members in entry.members.values())
+        if runs and (self.policy.profile != "default" or entry.is_incomplete):
             return False
         if any(node not in rows for placement in held.placements for node in placement.nodes):
             return False
-        leaves = {leaf.name: leaf for leaf in self.ask_of(entry).leaves}
+        parts = self.beside(entry).root.leaves() if runs else self.ask_of(entry).leaves
+        leaves = {leaf.name: leaf for leaf in parts}
         found = []
         for each in held.placements:
             seats = Seats(leaves[each.group], [rows[n] for n in each.nodes], list(each.devices))
@@ -605,7 +626,8 @@ class Desk:
         leaving = [key for key in held.leaving if self._leaves(*key)]
         self.hold(entry, found, leaving, [each.tasks for each in held.placements])
         self.holds[held.workload].until = held.until
-        if entry.has_begun:
+        self.holds[held.workload].is_growth = runs
+        if entry.has_begun and not runs:
             self.keep_start(entry, entry.started_at)
         del self.decisions[-1]  # that is known already
         return True
@@ -632,12 +654,13 @@ class Desk:
         found = []
         for name in list(self.holds):
             hold, entry = self.holds[name], self.entries[name]
-            if hold.leaving and self.now < hold.until:
+            is_void = hold.is_growth and not self._may_grow(entry, hold)
+            if hold.leaving and self.now < hold.until and not is_void:
                 continue
             self.unhold(name)
             found.append(entry)
             mark = self.books.checkpoint()
-            if hold.leaving or not self._sit_down(entry, hold):
+            if hold.leaving or is_void or not self._sit_down(entry, hold):
                 self.books.rollback(mark)
                 continue
             for tasks, seats in hold.seats:

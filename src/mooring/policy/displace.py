@@ -10,26 +10,28 @@ plan is found exactly if there is one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
-from itertools import product
+from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mooring.model.entry import Entry
+from mooring.policy.ask import Ask
 from mooring.policy.evict import Victim, attempt, remove, restore
-from mooring.policy.offers import shortage_of, variants
+from mooring.policy.offers import Offer, shortage_of
 from mooring.policy.rights import NEVER, Rights
 from mooring.policy.roll import price
 from mooring.policy.slots import Slots
+from mooring.policy.standing import Line, word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from mooring.model.entry import Entry
-    from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
-    from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
     from mooring.policy.rights import Legal
     from mooring.policy.roll import Roll
@@ -40,6 +42,8 @@ EXACT_BELOW = 12
 """Pools of fewer victims are searched set by set."""
 
 Found = tuple[list["Seats"], list[Victim]]
+PlaceIt = Callable[["Offer"], "list[Seats] | None"]
+"""Books a place as offered, in the books as they are; None: there is none."""
 Cost = tuple[float, int]
 """Price, then how many."""
 
@@ -64,13 +68,24 @@ class Steps:
 class Choice:
     """Chooses victims for one workload among those whom it may ask to leave."""
 
-    def __init__(self, roll: Roll, entry: Entry, offer: Offer, steps: Steps) -> None:
+    # wide: who asks for what, of whom, how long, and how it is placed
+    def __init__(
+        self,
+        roll: Roll,
+        entry: Entry,
+        offer: Offer,
+        steps: Steps,
+        place_it: PlaceIt | None = None,
+    ) -> None:
         self.desk = roll.desk
         self.roll = roll
         self.entry = entry
         self.offer = offer
         self.ask = offer.ask
         self.steps = steps
+        self._is_start = place_it is None
+        """It may be anywhere; then slots on nodes can be counted."""
+        self._place_it = place_it or partial(attempt, roll.desk, entry)
         self.desk.promises.settle()
         self.missing = self.desk.promises.missing()
         """What promises to queues are short of now; it must not become more."""
@@ -129,7 +144,7 @@ class Choice:
         """Return a cheap set out of a pool, whoever may ask whom; None: not even all suffice."""
         if self._is_too_little(pool):
             return None
-        if pool and Slots.can_count(self.desk, self.offer, pool):
+        if pool and self._is_start and Slots.can_count(self.desk, self.offer, pool):
             slots = Slots(self.desk, self.offer, pool)
             if not slots.suffice:
                 return None
@@ -186,7 +201,7 @@ class Choice:
             return None
         if shortage_of(self.desk, self.entry, request) is not None:
             return None
-        seats = attempt(self.desk, self.entry, self.offer)
+        seats = self._place_it(self.offer)
         if seats is None or not self.desk.promises.keeps(self.entry, seats, self.missing):
             return None
         return seats
@@ -344,24 +359,74 @@ class Exchange:
     is_bold: bool = False
 
 
-# wide: who asks for what, of whom, by which measure
-def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, entry: Entry, ask: Ask) -> Exchange:
-    """Return whom a workload may displace to start, cheapest first, and where it would start."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Wish:
+    """What others may have to leave for: the minimum of a workload, or one more unit of a group."""
+
+    entry: Entry
+    ask: Ask
+    offers: Callable[[], Sequence[Offer]]
+    """All ways to charge it, whatever quota says now."""
+    suffices: Callable[[], bool]
+    """Whether nobody need leave, in the books as they are; what it books is taken back."""
+    place_it: PlaceIt | None = None
+    """How a unit is placed beside what runs; None: a minimum, which may be anywhere."""
+    group: str = ""
+    """The group that grows; empty: it is a minimum."""
+    tasks: Sequence[int] = ()
+    """The tasks of the unit."""
+
+    def newcomer(self, roll: Roll, offer: Offer) -> Item:
+        """Return what would start, as an item."""
+        unit = roll.count(self.entry.workload.name) if self.group else 0
+        return roll.newcomer(self.entry, offer.request, unit)
+
+    def which(self, found: Sequence[Seats]) -> list[Sequence[int]]:
+        """Return the tasks of a unit by the seats that they have; empty: the first that wait."""
+        ends = list(accumulate(len(seats.rows) for seats in found))
+        return [self.tasks[a:b] for a, b in pairwise((0, *ends))] if self.group else []
+
+
+def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, wish: Wish) -> Exchange:
+    """Return whom a workload may displace to start or grow, cheapest first, and where to."""
     exchange, steps = Exchange(), Steps(desk.policy.eviction.steps)
+    entry, grows = wish.entry, bool(wish.group)
     line = roll.line(yardstick)
-    is_due = entry.workload.name in desk.due
-    boldness = (False,) if entry.past.is_bold else (False, True)
+    if grows and not roll.count(entry.workload.name):
+        return exchange  # what it had is finished
+    is_due = not grows and entry.workload.name in desk.due
+    boldness = (False,) if grows or entry.past.is_bold else (False, True)
     try:
-        for is_bold, offer in product(boldness, variants(desk, entry, ask)):
-            owed_s = desk.promises.owed_to(entry, offer)
-            rights = Rights(desk, line, roll.newcomer(entry, offer.request), is_due, owed_s)
+        for is_bold, offer in product(boldness, wish.offers()):
+            owed_s = None if grows else desk.promises.owed_to(entry, offer)
+            rights = Rights(desk, line, wish.newcomer(roll, offer), is_due, owed_s)
             rights.look(is_bold=is_bold)
-            found = Choice(roll, entry, offer, steps).run(rights)
+            found = Choice(roll, entry, offer, steps, wish.place_it).run(rights)
             exchange.until = min(exchange.until, rights.until)
-            if found is not None:
+            if found is not None and _is_better(roll, yardstick, rights, found[1]):
                 exchange.found = found[0], roll.closed(found[1])
                 exchange.is_bold = is_bold
                 break
     except CutShortSearchError:
         exchange.is_cut = True
     return exchange
+
+
+def _is_better(roll: Roll, yardstick: Yardstick, rights: Rights, victims: Sequence[Victim]) -> bool:
+    """Return whether the line is better with one more unit, which counts as old as its workload.
+
+    A minimum starts last of all, and so is nobody's earlier senior; a unit can be.
+    """
+    p, line = rights.newcomer, rights.line
+    started = roll.desk.entries[p.workload].started_at or 0.0
+    if not p.unit or not any(
+        item.queue == p.queue and item.rank > p.rank and item.started >= started
+        for item in line.items()
+    ):
+        return True
+    gone = {(v.entry.workload.name, v.unit) for v in victims}
+    gone |= {unit.name for name, n in list(gone) if not n for unit in line.units(name)}
+    items = [item for item in line.items() if item.name not in gone]
+    items.append(replace(p, started=started))
+    after = Line(line.tree, yardstick.quota, yardstick.divided, yardstick.norms, items)
+    return word(after) < word(line)

@@ -137,16 +137,19 @@ def trim(victims: list[Victim], suffices: Callable[[list[Victim]], bool]) -> lis
     return left
 
 
+# wide: who leaves for whom, and where that one goes
 def carry_out(
     desk: Desk,
     entry: Entry,
     seats: Sequence[Seats],
     victims: Sequence[Victim],
     others: Sequence[Victim] = (),
+    which: Sequence[Sequence[int]] = (),
 ) -> None:
     """Let the victims leave and keep the place of the one that they leave for.
 
-    It does not start before `others` have left too, who are on their way out already.
+    It does not start before `others` have left too, who are on their way out already. `which`
+    names the tasks of each of the seats; left out: the first ones that wait.
     """
     name = entry.workload.name
     leaving = [(other.entry.workload.name, *task) for other in others for task in other.tasks]
@@ -163,4 +166,4 @@ def carry_out(
             tasks = [task for of, task in victim.tasks if of == group]
             desk.evict(other, members, tasks, victim.cause, name)
             leaving += [(other.workload.name, group, task) for task in tasks]
-    desk.hold(entry, seats, leaving)
+    desk.hold(entry, seats, leaving, which)

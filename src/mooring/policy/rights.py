@@ -3,7 +3,8 @@
     overtaker    it started before its turn, and the turn of the newcomer has come
     quantum      the same, and neither's turn has come, but it has had much already
     headroom     it is on room that was promised to the newcomer's queue
-    preempt      same queue, lower priority; or a unit above a minimum, for a minimum
+    preempt      same queue, lower priority; or a unit above a minimum, for a minimum;
+                 for a unit only units of lower priority
     quota        its queue uses more than its quota, and the newcomer's stays within its own
     fair-share   its queue is beyond its share, and the newcomer's stays within its own
     leximin      its queue is further beyond than the newcomer's was before
@@ -83,7 +84,7 @@ class Rights:
             return
         if self.is_due and self._is_in_the_way(item, key) and self._ran(item, "overtaker"):
             self._own.append((item, "overtaker"))
-        elif not self.is_due and self._had_its_turn(item) and self._ran(item, "quantum"):
+        elif self._may_be_let_by(item) and self._ran(item, "quantum"):
             self._own.append((item, "quantum"))
         elif self._is_lent_to(item) and self._ran(item, "headroom"):
             self._own.append((item, "headroom"))
@@ -155,6 +156,10 @@ class Rights:
         _, theirs = self.desk.tree.common(self.newcomer.queue, item.queue)
         return min(key[1][len(self.desk.tree.path[theirs]) - 1 :]) > COVERED
 
+    def _may_be_let_by(self, item: Item) -> bool:
+        """Return whether it may ask for a turn: a minimum whose own has not come."""
+        return not self.is_due and not self.newcomer.unit and self._had_its_turn(item)
+
     def _had_its_turn(self, item: Item) -> bool:
         """Return whether an overtaker of its queue has had so much that it may let others by."""
         rule, victim = self.desk.policy.backfill, self.desk.entries[item.workload]
@@ -183,6 +188,8 @@ class Rights:
         p, rule = self.newcomer, self.desk.tree.queues[self.newcomer.queue].eviction.within_queue
         if rule == "never" or not item.preemptible:
             return False
+        if p.unit:  # minima of its queue are served before it, so it takes none of them
+            return bool(item.unit) and item.priority < p.priority
         if item.priority < p.priority or (item.unit and item.priority == p.priority):
             return True
         newer = item.rank > p.rank and item.priority == p.priority

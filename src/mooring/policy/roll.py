@@ -87,6 +87,10 @@ class Roll:
         for unit, tasks in enumerate([minimum, *units]):
             self._tasks[name, unit] = tasks
             found.append(self._item(entry, unit, self.desk.size(entry, tasks)))
+        if hold is not None and hold.is_growth:  # the unit that is to come
+            unit = len(found)
+            self._tasks[name, unit] = ()
+            found.append(replace(self._item(entry, unit, hold.size), preemptible=False))
         self._units[name] = len(found)
         return found
 
@@ -109,13 +113,17 @@ class Roll:
             lender=self.desk.promises.lender(workload.name, self._tasks[name]),
         )
 
-    def newcomer(self, entry: Entry, size: Request) -> Item:
-        """Return a workload that does not run as an item that would start now."""
-        workload, name = entry.workload, (entry.workload.name, 0)
+    def newcomer(self, entry: Entry, size: Request, unit: int = 0) -> Item:
+        """Return the minimum of a workload, or one more unit, as an item that would start now."""
+        workload, name = entry.workload, (entry.workload.name, unit)
         priority = self.desk.priority(entry)
-        preemptible = not entry.is_fixed
+        preemptible = entry.workload.preemptible if unit else not entry.is_fixed
         rank = rank_of(name, workload.submitted_at, priority, is_preemptible=preemptible)
-        return Item(workload.name, 0, entry.queue, size_of(size), rank, priority, preemptible)
+        return Item(workload.name, unit, entry.queue, size_of(size), rank, priority, preemptible)
+
+    def count(self, workload: str) -> int:
+        """Return how many items of a workload run."""
+        return self._units.get(workload, 0)
 
     def item(self, workload: str, unit: int) -> Item:
         """Return a running item."""

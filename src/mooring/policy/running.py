@@ -54,7 +54,8 @@ class Running:
         """Note what one has and when it ends; return whether that is earlier than was thought."""
         desk, name = self.desk, entry.workload.name
         since = entry.started_at if entry.running_since is None else entry.running_since
-        if name in desk.holds or since is None:
+        hold = desk.holds.get(name)
+        if since is None or (hold is not None and not hold.is_growth):
             since = desk.now
         end = since + longest(desk, entry)
         is_earlier = name in self._ends and end < self._ends.of(name)
