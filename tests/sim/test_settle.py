@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
 from mooring.model.events import Adopted, TasksChanged
+from mooring.model.memory import Memory
 from mooring.model.plan import Bind, Evict, NoRoom
+from mooring.model.queues import Queue
 from mooring.model.scenario import Scenario
-from mooring.model.settings import Policy
+from mooring.model.settings import Fairness, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.sim import settle as module
-from mooring.sim.settle import MOST_CYCLES, decide_once, settle
+from mooring.sim.settle import MOST_CYCLES, decide_once, settle, standings_of
 from tests.build import decided, gang, nodes, picture, task
 
 if TYPE_CHECKING:
@@ -101,6 +103,26 @@ def test_what_is_on_its_way_out_goes_even_if_nothing_is_decided_before() -> None
 
     assert result.is_settled
     assert not result.engine.entries()["old"].members["main"].is_releasing
+
+
+def test_standings_know_what_was_used() -> None:
+    """Two queues want all four devices; one of them has had them all the time so far."""
+    past = Memory(
+        usage_steps=(("old", "", "gpu", ((0.0, 4000.0),)),),
+        capacity_steps=(("", "gpu", ((0.0, 4000.0),)),),
+    )
+    waiting = (
+        replace(gang("a", tasks=4, gpus=1), queue="old"),
+        replace(gang("b", tasks=4, gpus=1), queue="new"),
+    )
+    policy = Policy(profile="kai", fairness=Fairness(history_weight=1.0))
+    start = scenario("a=4", *waiting, policy=policy)
+    start = replace(start, queues=(Queue("old"), Queue("new")), memory=past)
+
+    found = standings_of(start)
+
+    assert found["old", "", "gpu"] == (0, 0)
+    assert found["new", "", "gpu"] == (0, 4000)
 
 
 class Restless(Engine):

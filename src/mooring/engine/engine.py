@@ -741,9 +741,10 @@ class Engine:
         code = members.flavor if members.flavor != BY_NODE else self.books.charged_kind_of[row]
         return self.books.flavor_name(code)
 
-    def standings(self) -> dict[tuple[str, str, str], tuple[int, int | None]]:
-        """Return, by queue, flavor and resource, what is used and what the fair share is."""
+    def standings(self, now: float) -> dict[tuple[str, str, str], tuple[int, int | None]]:
+        """Return, by queue, flavor and resource, what is used and what the fair share is now."""
         self._settle_nodes()
+        self.desk.now = max(self.desk.now, now)
         tree, used, shares = self.desk.tree, self.books.usage_of, self._court.shares()
         return {
             (name, *pair): (used[queue][column], shares[queue][column] if shares else None)

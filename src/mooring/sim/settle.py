@@ -47,7 +47,7 @@ def standings_of(scenario: Scenario) -> dict[tuple[str, str, str], tuple[int, in
     engine = _engine(scenario)
     for event in scenario.events():
         engine.observe(event)
-    return engine.standings()
+    return engine.standings(scenario.now)
 
 
 def promises_of(scenario: Scenario) -> tuple[Promise, ...]:
