@@ -154,3 +154,13 @@ def test_demand_follows_the_nodes_that_come_later() -> None:
         Submitted(task("a-2", 1, queue="a", submitted_at=0.0)),
     ]
     assert story(*joins, *comes) == story(*comes, *joins)
+
+
+def test_group_of_which_nothing_runs_grows_under_kueue_too() -> None:
+    least = replace(gang("g", gpus=0, cpu=1).groups[0], name="cpu")
+    more = replace(gang("g").groups[0], name="gpu", min=0, max=2)
+    world = cluster("a=1", policy=Policy(profile="kueue", undeclared="ignore"))
+
+    world.confirm(world.submit(Workload("g", (least, more))).cycle(0.0)).cycle(1.0)
+
+    assert world.engine.entries()["g"].members["gpu"].holding() == [0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
+from mooring.model.entry import NOWHERE
 from mooring.model.plan import Blocked, Leaving
 from mooring.policy.ask import leaf_ask
 from mooring.policy.beside import growth
@@ -160,7 +161,9 @@ class KueueCourt:
             return False
         code = members.flavor
         if code == BY_NODE:
-            code = desk.books.charged_kind_of[members.rows[members.holding()[0]]]
+            rows = [row for some in (members, *entry.members.values()) for row in some.rows]
+            row = next((row for row in rows if row != NOWHERE), NOWHERE)
+            code = desk.books.charged_kind_of[row] if row != NOWHERE else BY_NODE
         bill = desk.books.bill(members.demand, entry.account, code)
         request = {pair: amount * len(tasks) for pair, amount in bill}
         shortage = desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
