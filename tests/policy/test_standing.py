@@ -422,3 +422,18 @@ def test_work_in_a_queue_that_has_queues_below() -> None:
     line = small.world.line(items[:2])
     line.add(items[2])
     assert line.order() == plain_line(small.world, items)
+
+
+def test_who_is_covered_is_not_taken_for_in_share_where_work_stands_above_other_queues() -> None:
+    """Of `a` one uses what is covered and one does not; `b` has a queue below it, and work."""
+    quotas = (Quota("cpu", quota=1), Quota("gpu", quota=0))
+    queues = [Queue("a", quotas=quotas), Queue("b", quotas=quotas), Queue("c", "b")]
+    tree = QueueTree(["a", "b", "c"], queues, [("", "cpu"), ("", "gpu")])
+    world = World(tree, [[2, 2], [2, 2], [0, 0]], [4.0, 4.0])
+    sizes = [(0, ((0, 1),)), (0, ((1, 1),)), (1, ((1, 1),))]
+    items = [
+        Item(f"w{n}", 0, queue, size, rank_of((f"w{n}", 0), float(n)), started=float(n))
+        for n, (queue, size) in enumerate(sizes)
+    ]
+
+    assert world.line(items).order() == plain_line(world, items)

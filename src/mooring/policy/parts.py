@@ -204,7 +204,7 @@ class Part:
         """
         share = self.line.measure.share[leaf.queue]
         classes = leaf.constant or (*leaf.above, IN_SHARE)
-        if classes[-1] != IN_SHARE:
+        if classes[-1] != IN_SHARE or self.line.is_mixed:
             return
         heads = [c for c in leaf.chains if not c.guest and c.head < len(c.items)]
         first = min((chain.ranks[chain.head] for chain in heads), default=None)
