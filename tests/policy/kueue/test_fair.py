@@ -391,3 +391,25 @@ def test_without_strategies_shares_do_not_count() -> None:
     case = Case(*FIRST["the smaller share goes first, whatever the priority"][:3], fair=BOTH)
     assert case.decide().starts == "b1"
     assert replace(case, fair="").decide().starts == "a1"
+
+
+def test_victims_count_in_the_order_until_they_are_gone() -> None:
+    # m1 takes its quota back from x0. Until x0 is gone l is far above its quota, and k1 is next
+    # although it finds nobody: what is kept for it is not there for l1, which asks one of its own.
+    queues = """
+        root cpu=3
+        left < root cpu=0+5 weight=2
+        l < left cpu=6^0 weight=2 within=lower-or-newer
+        k < left cpu=0 reclaim=lower-priority
+        right < root weight=0
+        m < right cpu=8 reclaim=lower-priority
+    """
+    running = """
+        m0 m cpu=6 at=0 prio=1
+        l0 l cpu=1 at=1 prio=1
+        l2 l cpu=5 at=2 prio=1
+        x0 l cpu=5 at=3 prio=-1
+    """
+    waiting = "l1 l cpu=4 at=5 prio=2\nk1 k cpu=4 at=22 prio=2\nm1 m cpu=1 at=20 prio=1"
+    end = Case(queues, running, waiting, fair="initial-share").decide()
+    assert end.evicts == "l2:preempt x0:quota"

@@ -72,12 +72,17 @@ class Cycle:
         """Return those who are on their way out, for whomever."""
         return list(self.lineup.leaving.values())
 
-    def _settled(self) -> Tally:
-        """Return use as it is now: who is on the way out still counts, who waits for room not."""
-        settled = self.live.copy()
+    def standing(self) -> Tally:
+        """Return use with those who are on their way out: until they are gone they count."""
+        standing = self.live.copy()
         for victim in self.leaving:
             size = self.desk.size(victim.entry, victim.tasks)
-            settled.add(victim.entry.queue, size)
+            standing.add(victim.entry.queue, size)
+        return standing
+
+    def _settled(self) -> Tally:
+        """Return use as it is now: who is on the way out still counts, who waits for room not."""
+        settled = self.standing()
         for name, hold in self.desk.holds.items():
             settled.add(self.desk.entries[name].queue, hold.size, -1)
         return settled
@@ -230,12 +235,13 @@ class Cycle:
         if self.scene.reclaim(nominee.queue) == ANY:
             return
         kept: Request = {}
+        standing = self.standing()
         for pair, amount in nominee.request.items():
             most = self.live.nominal(nominee.queue, pair)
             if nominee.answer.found.distance > 0:
                 limit = self.desk.tree.borrowing_limit[nominee.queue][pair]
                 most = min(NO_BOUND, most + limit)
-            left = most - self.live.used(nominee.queue, pair)
+            left = most - standing.used(nominee.queue, pair)
             kept[pair] = max(0, min(amount, left))
         self.live.add(nominee.queue, kept)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class HasTally(Protocol):
     """A cycle: its use changes as heads are let in."""
 
-    live: Tally
+    def standing(self) -> Tally:
+        """Return use with those who are on their way out."""
 
 
 def in_order(scene: Scene, cycle: HasTally, nominees: Sequence[Nominee]) -> Iterator[Nominee]:
@@ -30,7 +31,7 @@ def in_order(scene: Scene, cycle: HasTally, nominees: Sequence[Nominee]) -> Iter
     roots = dict.fromkeys(scene.cohorts.root[nominee.queue] for nominee in left)
     for root in roots:
         while any(scene.cohorts.root[nominee.queue] == root for nominee in left):
-            winner = _Tournament(scene, cycle.live, left).run(root)
+            winner = _Tournament(scene, cycle.standing(), left).run(root)
             left.remove(winner)
             yield winner
 
