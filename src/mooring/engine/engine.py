@@ -103,6 +103,8 @@ class Engine:
         """Why the incomplete ones could not be completed."""
         self._resized: dict[str, None] = {}
         self._is_shadow = False
+        self._adopted: dict[str, None] = {}
+        """Those found running since the last cycle."""
         self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
         self.desk = Desk(self.books, policy, Profile(policy, self._mix))
         self.desk.set_queues(self.queues)
@@ -284,6 +286,7 @@ class Engine:
         for group, code in codes_of(self.desk, event).items():
             entry.members[group].flavor = code
         entry.started_at = entry.running_since = event.started_at
+        self._adopted[event.workload.name] = None
         for group, tasks in event.finished:
             members = entry.members[group]
             members.make_room(max(tasks, default=-1) + 1)
@@ -536,6 +539,7 @@ class Engine:
         desk = self.desk
         desk.now = now
         desk.note_use()
+        self._number_starts()
         for held in self._held:
             if desk.revive(held):
                 self._court.leave(self._entries[held.workload])
@@ -566,6 +570,15 @@ class Engine:
         wake_at = min((wake for wake in wakes if wake is not None), default=None)
         self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)
         return Plan(tuple(desk.decisions), waiting, wake_at)
+
+    def _number_starts(self) -> None:
+        """Put those found running in the order in which they started."""
+        found = [self._entries[name] for name in self._adopted if name in self._entries]
+        for entry in sorted(found, key=lambda entry: entry.started_at or 0.0):
+            if not entry.start_number:
+                self.desk.number_start(entry)
+                self.desk.note_move(entry)
+        self._adopted.clear()
 
     def _serve(self) -> list[float | None]:
         """Let the court decide; queues that backfill do so under the eyes of a shadow."""
@@ -795,6 +808,7 @@ class Engine:
         self._settle_nodes()
         books = self.books
         begun = [entry for entry in self._entries.values() if entry.has_begun]
+        begun.sort(key=lambda entry: entry.start_number)
         waiting = [entry for entry in self._entries.values() if not entry.has_begun]
         waiting.sort(key=self._seniority)
         return Scenario(
@@ -822,6 +836,6 @@ class Engine:
         new._turns = self._turns.copy(new.desk)
         new._tidy = self._tidy.copy(new.desk)
         new._pasts = dict(self._pasts)
-        for name in ("_arrivals", "_nodes", "_incomplete", "_unmended", "_resized"):
+        for name in ("_arrivals", "_nodes", "_incomplete", "_unmended", "_resized", "_adopted"):
             setattr(new, name, getattr(self, name).copy())
         return new

@@ -114,6 +114,8 @@ class Entry:
     charged_only: bool = False
     """It runs, but nobody said where."""
     started_at: float | None = None
+    start_number: int = 0
+    """Which start of all it was: nobody started at the same time."""
     running_since: float | None = None
     """Since when all of its minimum runs."""
     past: Past = NO_PAST

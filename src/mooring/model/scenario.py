@@ -36,6 +36,6 @@ class Scenario:
         """Yield what a new engine must observe to stand at this moment."""
         for node in self.nodes:
             yield NodeJoined(node)
-        yield from sorted(self.running, key=lambda adopted: not adopted.is_known)
+        yield from sorted(self.running, key=lambda each: not each.is_known)
         for workload in self.waiting:
             yield Submitted(workload, again=True)

@@ -96,6 +96,8 @@ class Desk:
         """Tasks that are on their way out."""
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
+        self.starts = 0
+        """How many workloads have started."""
         self.version = 0
         """Changes with everything that could let one workload displace another."""
         self._counted = (-1, -1)
@@ -368,11 +370,17 @@ class Desk:
             members.reduce(len(seats.rows))
             self.start(entry, members.pending()[: len(seats.rows)], seats)
 
+    def number_start(self, entry: Entry) -> None:
+        """Note that a workload starts now, after all others."""
+        self.starts += 1
+        entry.start_number = self.starts
+
     def start(self, entry: Entry, tasks: Sequence[int], seats: Seats) -> None:
         """Assume that booked seats are taken, and say so."""
         self.books.commit()
         if entry.started_at is None or not entry.is_placed:
             entry.started_at = self.now
+            self.number_start(entry)
         if not seats.rows:
             return
         self.note_move(entry)
@@ -508,6 +516,8 @@ class Desk:
         until = self.now + self.policy.eviction.hold_s
         leaves = dict.fromkeys(leaving)
         self.holds[name] = Hold(seats, until, leaves, self._held_size(name), self.now)
+        if not entry.is_placed:
+            self.number_start(entry)
         self.note_move(entry)
         placements = tuple(self.placement(tasks, each) for tasks, each in seats)
         self.decisions.append(Reserve(name, placements, until))
@@ -663,11 +673,13 @@ class Desk:
             if hold.leaving or is_void or not self._sit_down(entry, hold):
                 self.books.rollback(mark)
                 continue
+            number = entry.start_number
             for tasks, seats in hold.seats:
                 members = entry.members[seats.part.name]
                 if not members.begun:
                     members.reduce(len(seats.rows))
                 self.start(entry, tasks, seats)
+            entry.start_number = number
             if hold.is_move:
                 entry.started_at = hold.since
         return found

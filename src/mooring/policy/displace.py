@@ -418,7 +418,7 @@ def _is_better(roll: Roll, yardstick: Yardstick, rights: Rights, victims: Sequen
     A minimum starts last of all, and so is nobody's earlier senior; a unit can be.
     """
     p, line = rights.newcomer, rights.line
-    started = roll.desk.entries[p.workload].started_at or 0.0
+    started = float(roll.desk.entries[p.workload].start_number)
     if not p.unit or not any(
         item.queue == p.queue and item.rank > p.rank and item.started >= started
         for item in line.items()

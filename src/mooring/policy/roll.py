@@ -66,11 +66,10 @@ class Roll:
                 del self._tasks[known]
             after = {} if entry is None else {item.name: item for item in self._items(entry)}
             for known in reversed(before):
-                if after.get(known) != before[known]:
+                if known not in after:
                     line.remove(known)
-            for known, item in after.items():
-                if before.get(known) != item:
-                    line.add(item)
+            for item in after.values():
+                line.put(item)
 
     def _items(self, entry: Entry) -> list[Item]:
         """Return what runs of a workload, and note which tasks each item is."""
@@ -80,7 +79,7 @@ class Roll:
         if hold is not None and not minimum:
             self._tasks[name, 0], self._units[name] = (), 1
             held = self._item(entry, 0, hold.size)
-            return [replace(held, preemptible=False, started=hold.since)]
+            return [replace(held, preemptible=False)]
         if not minimum:
             return []
         found = []
@@ -107,7 +106,7 @@ class Roll:
             rank,
             priority,
             preemptible,
-            started=entry.started_at or 0.0,
+            started=float(entry.start_number),
             since=entry.running_since,
             overtaker=entry.workload.name in self.desk.overtakers,
             lender=self.desk.promises.lender(workload.name, self._tasks[name]),
