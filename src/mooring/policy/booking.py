@@ -57,6 +57,8 @@ class Bookings:
     ) -> None:
         self.desk = desk
         self.booked: dict[str, Booking] = {}
+        self.gone: Sequence[Victim] = ()
+        """Who is on the way out and out of the books already, for a moment."""
         self._lines = lines
         self._queue_of = queue_of
         self._standing = standing
@@ -348,6 +350,7 @@ class Bookings:
         """
         name, desk = item[0], self.desk
         entry = desk.entries[name]
+        gone = (*gone, *self.gone)
         others = [b for n, b in self.booked.items() if n != name]
         bound = [b for b in others if self._binds(b, item)]
         end = desk.now + longest(desk, entry)

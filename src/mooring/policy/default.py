@@ -554,9 +554,11 @@ class DefaultCourt:
         mark = books.checkpoint()
         for other in others:
             remove(self.desk, other)
+        self.bookings.gone = others
         exchange = None
         if not others or not wish.suffices():
             exchange = find_exchange(self.desk, self._roll, self.yardstick, wish)
+        self.bookings.gone = ()
         books.rollback(mark)
         return exchange
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -28,8 +29,8 @@ class Running:
         self._ends = Ends()
         self._gives: dict[str, list[Give]] = {}
         """How to give back what each of them has."""
-        self._leaving: list[Give] = []
-        """The same for what is on its way out."""
+        self._leaving: list[Victim] = []
+        """What is on its way out."""
         self._epoch = -1
 
     def look(self) -> bool:
@@ -43,7 +44,7 @@ class Running:
                 has_gained |= self.note(entry)
                 leaving = _tasks(entry, lambda state: state == TaskState.RELEASING)
                 if leaving:
-                    self._leaving.append(partial(remove, desk, Victim(entry, leaving, "")))
+                    self._leaving.append(Victim(entry, leaving, ""))
         for name in before:
             if name not in self._gives:
                 has_gained |= self._ends.of(name) > desk.now
@@ -70,8 +71,15 @@ class Running:
     def ends(self, gone: Sequence[Victim] = (), last: End | None = None) -> list[End]:
         """Return all ends in order, without those who are gone, and with one more."""
         now = self.desk.now
-        left = {v.entry.workload.name: self._gives_of(v.entry, v.tasks) for v in gone}
-        found: list[End] = [(now, give) for give in self._leaving]
+        out: dict[str, list[tuple[str, int]]] = {}
+        for victim in gone:
+            out.setdefault(victim.entry.workload.name, []).extend(victim.tasks)
+        left = {name: self._gives_of(self.desk.entries[name], tasks) for name, tasks in out.items()}
+        found: list[End] = []
+        for victim in self._leaving:
+            without = out.get(victim.entry.workload.name, ())
+            tasks = tuple(task for task in victim.tasks if task not in without)
+            found.append((now, partial(remove, self.desk, replace(victim, tasks=tasks))))
         for at, names in self._ends.after(now):
             for name in names:
                 found += [(at, give) for give in left.get(name, self._gives[name])]
