@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mooring.model.events import QueuesChanged, TasksChanged
-from mooring.model.plan import Leaving, NoRoom, Reserve, Stopped
+from mooring.model.events import PolicyChanged, QueuesChanged, TasksChanged
+from mooring.model.plan import Bind, Leaving, NoRoom, Reserve, Stopped
 from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
-from mooring.model.settings import Policy
+from mooring.model.settings import Eviction, Policy
 from mooring.model.workload import Shape, TaskState, TaskTerm
 from tests.build import (
     World,
@@ -189,3 +189,25 @@ def test_what_leaves_by_itself_is_no_victim() -> None:
     assert plan.decisions == ()
     fork.observe(TasksChanged("low", "main", (0,), RUNNING))
     assert fork.decide(1.0).decisions == ()
+
+
+def test_nobody_starts_and_leaves_in_one_plan() -> None:
+    """A head that cannot start lets another queue go first, and the next one displaces that."""
+    quotas = (Quota("gpu", quota=1000),)
+    rules = (Queue("a", quotas=quotas), Queue("b"))
+    world = cluster("n=2").see(QueuesChanged(rules))
+    policy = Policy(eviction=Eviction(minimum_run_s=()))
+    world.see(PolicyChanged(policy))
+    world.submit(
+        task("too-big", 4, queue="a", priority=1, submitted_at=0.0),
+        task("small", 1, queue="a", submitted_at=1.0),
+        task("beyond", 2, queue="b", priority=2, submitted_at=0.5),
+    )
+
+    plan = world.cycle(2.0)
+
+    assert [(type(d), d.workload) for d in plan.decisions] == [(Bind, "small")]
+    assert world.engine.entries()["beyond"].past.evictions == 0
+    assert "beyond" in world.engine.waiting()
+    world.confirm(plan)
+    world.settles()

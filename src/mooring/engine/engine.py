@@ -35,7 +35,7 @@ from mooring.model.events import (
     WorkloadChanged,
 )
 from mooring.model.memory import NO_PAST, Memory
-from mooring.model.plan import Plan, Waiting
+from mooring.model.plan import Bind, Evict, Plan, Reserve, Waiting, without
 from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
@@ -551,6 +551,7 @@ class Engine:
             return self._quiet
         self._learn(now)
         desk.decisions = []
+        desk.begun = {}
         told: dict[str, None] = {}
         wakes = [self._upkeep.run()]
         self._shrink()
@@ -561,6 +562,8 @@ class Engine:
         wakes += self._serve()
         wakes.append(self._undo_stale())
         wakes.append(self._move(told))
+        while self._take_back(told):
+            wakes += self._serve()
         self.books.commit()
         desk.note_use()
         wakes += [hold.until for hold in desk.holds.values()]
@@ -570,6 +573,41 @@ class Engine:
         wake_at = min((wake for wake in wakes if wake is not None), default=None)
         self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)
         return Plan(tuple(desk.decisions), waiting, wake_at)
+
+    def _take_back(self, told: dict[str, None]) -> bool:
+        """Let nobody start and leave in one plan: who was to leave at once has not started.
+
+        Whoever it was to leave for starts, if all others have left; it waits again itself. Return
+        whether there was anybody: every exchange makes the line better, so that this comes to rest.
+        """
+        desk = self.desk
+        if self.policy.profile != "default":
+            return False
+        bound = {spot for each in desk.decisions if isinstance(each, Bind) for spot in each.spots}
+        evicts = [each for each in desk.decisions if isinstance(each, Evict) and each.beneficiary]
+        both = {spot: None for each in evicts for spot in each.spots if spot in bound}
+        if not both:
+            return False
+        desk.decisions = [
+            left for each in desk.decisions if (left := without(each, both)) is not None
+        ]
+        for name in dict.fromkeys(name for name, _, _ in both):
+            entry = self._entries[name]
+            for group, members in entry.members.items():
+                self._vacate(entry, members, [t for n, g, t in both if (n, g) == (name, group)])
+            if not entry.is_placed and name in desk.begun:
+                entry.past = replace(desk.begun[name], is_bold=entry.past.is_bold)
+            self._look_after(entry, "lost-task")
+            told[name] = None
+        for entry in desk.start_held():
+            told[entry.workload.name] = None
+            self._queue_up(entry)
+        desk.decisions = [
+            each
+            for each in desk.decisions
+            if not isinstance(each, Reserve) or each.workload in desk.holds
+        ]
+        return True
 
     def _number_starts(self) -> None:
         """Put those found running in the order in which they started."""

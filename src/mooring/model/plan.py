@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mooring.model.events import Event
 from mooring.model.workload import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+Spot = tuple[str, str, int]
+"""(workload, group, task)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +23,11 @@ class Bind:
     placement: Placement
     flavor: str = ""
     """What it is charged to, where a queue chooses among flavors."""
+
+    @property
+    def spots(self) -> list[Spot]:
+        """Return the tasks that it starts."""
+        return [(self.workload, self.placement.group, task) for task in self.placement.tasks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,11 @@ class Evict:
     `lost-task`, `stale-gang`, `resized`, `run-limit`, `drain`, `inactive`, `failed`,
     `defragment`."""
     beneficiary: str = ""
+
+    @property
+    def spots(self) -> list[Spot]:
+        """Return the tasks that it stops."""
+        return [(self.workload, self.group, task) for task in self.tasks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,21 @@ class Notice:
 
 
 Decision = Bind | Evict | Reserve | Notice
+
+
+def without(decision: Decision, spots: Container[Spot]) -> Decision | None:
+    """Return a decision that leaves out some tasks; None: nothing is left of it."""
+    if not isinstance(decision, Bind | Evict):
+        return decision
+    kept = [i for i, spot in enumerate(decision.spots) if spot not in spots]
+    if len(kept) == len(decision.spots) or not kept:
+        return decision if kept else None
+    if isinstance(decision, Evict):
+        return replace(decision, tasks=tuple(decision.tasks[i] for i in kept))
+    old = decision.placement
+    tasks, nodes = tuple(old.tasks[i] for i in kept), tuple(old.nodes[i] for i in kept)
+    devices = tuple(old.devices[i] for i in kept)
+    return replace(decision, placement=Placement(old.group, tasks, nodes, devices))
 
 
 @dataclass(frozen=True, slots=True)

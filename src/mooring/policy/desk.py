@@ -14,7 +14,7 @@ import numpy as np
 
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE, Entry, Members
-from mooring.model.memory import Held
+from mooring.model.memory import Held, Past
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
 from mooring.model.workload import Placement, TaskState
@@ -74,6 +74,8 @@ class Desk:
         self.entries: dict[str, Entry] = {}
         self.now = 0.0
         self.decisions: list[Decision] = []
+        self.begun: dict[str, Past] = {}
+        """Those who start in this cycle, and what they had been through before."""
         self.holds: dict[str, Hold] = {}
         fairness = policy.fairness
         self.history = UsageHistory(fairness.window_s, fairness.half_life_s)
@@ -381,6 +383,7 @@ class Desk:
         if entry.started_at is None or not entry.is_placed:
             entry.started_at = self.now
             self.number_start(entry)
+            self.begun[entry.workload.name] = entry.past
         if not seats.rows:
             return
         self.note_move(entry)
