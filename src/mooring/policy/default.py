@@ -11,7 +11,6 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from mooring.model.books import BY_NODE
 from mooring.model.plan import (
     Blocked,
     CutShort,
@@ -39,12 +38,10 @@ from mooring.policy.helped import Helped
 from mooring.policy.lines import Lines
 from mooring.policy.offers import (
     Offer,
-    coded,
     gate,
     kinds_of,
     offers,
-    over_quota,
-    shortage_of,
+    place_beside,
     variants,
 )
 from mooring.policy.place import ANYWHERE
@@ -55,7 +52,7 @@ from mooring.policy.why import why
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mooring.model.entry import Entry, Members
+    from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
@@ -389,6 +386,7 @@ class DefaultCourt:
         """Let a workload start, or others leave for it; say why if neither can be."""
         desk, lines = self.desk, self._lines_of(entry)
         name = entry.workload.name
+        line.until = LATER
         self.bookings.settle(self._queue_of[name], lines.rank_of((name, "")))
         fills = self._fills(entry)
         reasons += gate(desk, entry)
@@ -683,14 +681,11 @@ class DefaultCourt:
         barred, blockers = self._blocked(self._queue_of[entry.workload.name], line)
         ask = replace(line.ask, barred=barred)
         self.bookings.settle(self._queue_of[entry.workload.name], lines.rank_of(item))
-        offer = self._growth(entry, ask, entry.members[group], reasons) if is_open else None
-        if offer is not None:
-            beside.barred = offer.barred
-            if not entry.members[group].holding():  # else all of a group have one flavor
-                beside.root = coded(beside.root, {group: offer.ask.root.code})
+        beside.barred = barred
+        if is_open:
             wanted = {leaf.name: growth(entry.members[leaf.name], leaf)}
             mark = desk.books.checkpoint()
-            found = desk.promises.place_beside(entry, beside, wanted, reasons)
+            found = place_beside(desk, entry, beside, wanted, reasons)
             late = self.bookings.delays(item, [each for _, each in found]) if found else None
             if late is not None:
                 desk.books.rollback(mark)
@@ -707,25 +702,10 @@ class DefaultCourt:
             wish = wish_to_grow(desk, entry, ask, group)
             if wish.tasks and self._displace(line, wish, reasons):
                 return
-        if offer is not None and not reasons:
+        if not reasons:
             desk.placer.aim((*entry.avoid, *beside.closed), beside.barred)
             reasons += blockers or why(desk.placer, line.ask, beside.bound(leaf))
         lines.sleep(line, tuple(reasons or blockers), desk.books.log_end)
-
-    def _growth(
-        self, entry: Entry, ask: Ask, members: Members, reasons: list[Reason]
-    ) -> Offer | None:
-        """Return what the queue offers for one more unit: on the flavor that it has, if any."""
-        if members.flavor == BY_NODE:
-            return next(iter(offers(self.desk, entry, ask, ask.barred, reasons)), None)
-        leaf = replace(ask.root, code=members.flavor)
-        ask = replace(ask, root=leaf, leaves=(leaf,))
-        request = self.desk.request(ask, entry.account)
-        shortage = shortage_of(self.desk, entry, request)
-        if shortage is None:
-            return Offer(ask, request, ask.barred)
-        reasons.append(over_quota(self.desk, entry, shortage))
-        return None
 
     # -- what is known ----------------------------------------------------------------------
 
