@@ -164,3 +164,17 @@ def test_group_of_which_nothing_runs_grows_under_kueue_too() -> None:
     world.confirm(world.submit(Workload("g", (least, more))).cycle(0.0)).cycle(1.0)
 
     assert world.engine.entries()["g"].members["gpu"].holding() == [0]
+
+
+def test_growth_beside_what_runs_by_node_minds_quota_where_it_is_placed() -> None:
+    """The queue came to choose among flavors after it had started: it goes on as it began."""
+    world = cluster("a=2 b=2", on("b", model="A100"))
+    some = (Quota("gpu", "H100", limit=1000), Quota("gpu", "A100", quota=2000))
+    world.run(gang("h", tasks=1, models=["H100"]), now=1.0)
+    groups = (ResourceGroup(("gpu",), ("A100", "H100")),)
+    world.see(QueuesChanged((Queue("default", quotas=some, groups=groups),)))
+
+    plan = world.edit(gang("h", tasks=1, most=2, models=["H100"])).cycle(2.0)
+
+    assert plan.decisions == ()
+    assert reasons(world, "h") == (OverQuota("default", "H100", "gpu", 1000, 0, ever=True),)
