@@ -45,6 +45,7 @@ from mooring.model.plan import (
     NotTogether,
     Unknown,
 )
+from mooring.model.queues import EvictionRules
 from mooring.model.resources import GPU, GPU_ROW, PODS, UNLIMITED
 from mooring.model.settings import Policy
 from mooring.model.topology import Level, Topology
@@ -57,7 +58,8 @@ from mooring.model.workload import (
     Toleration,
     Workload,
 )
-from tests.build import QUEUES, gpus, group, near_by, node, shape, together
+from tests.build import QUEUES as RIVALS
+from tests.build import gpus, group, near_by, node, shape, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from mooring.model.events import Event
     from mooring.model.plan import Plan, Reason
 
+QUEUES = tuple(replace(queue, eviction=EvictionRules("never", "never")) for queue in RIVALS)
+"""Here nobody leaves for another: stories of the core. Those of queues have worlds of their own."""
 ROOT = Path(__file__).parents[1]
 LEVELS = Topology((Level("pod"), Level("rack")))
 PATHS = {
