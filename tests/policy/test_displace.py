@@ -491,3 +491,14 @@ def test_bold_start_is_rare_and_keeps_its_queue_within_its_share(seed: int) -> N
 def test_queue_without_weight_has_no_share_of_idle_quota_below_it() -> None:
     """What one queue of a department does not use is no claim of its sister beyond their quota."""
     check_one(2887)
+
+
+def test_fixed_work_does_not_count_on_units_that_leave_for_it_twice() -> None:
+    """Units above a minimum that stays use no quota for fixed work; nor do they when they leave."""
+    quotas = (Quota("gpu", quota=1000),)
+    world = cluster("a=3").see(QueuesChanged((Queue("default", quotas=quotas),)))
+    semi = replace(gang("semi", tasks=1, most=3), semi_preemptible=True)
+    world.run(semi, now=0.0)
+    fixed = replace(gang("fixed", tasks=2, priority=9), preemptible=False)
+
+    assert world.submit(fixed).cycle(1.0).decisions == ()

@@ -114,6 +114,8 @@ class Books:
         self.assignments: list[Assignment] = []
         self.queues: list[str] = []
         self._queue_of: dict[str, int] = {}
+        self.missing: dict[tuple[str, str, int], int] = {}
+        """Tasks that are taken out while something is tried, as far as somebody asked to know."""
         self.holds: dict[str, list[tuple[Demand, int, int, int, int]]] = {}
         """Per owner, for every task: demand, row, devices, account and flavor."""
         self.lent: dict[tuple[int, float], int] = {}
@@ -572,6 +574,10 @@ class Books:
         """Charge (or, negative, refund) an account for tasks whose place is not known."""
         self._do(self._charge, 1, demand, count, account, flavor)
 
+    def miss(self, spot: tuple[str, str, int], count: int) -> None:
+        """Note that a (workload, group, task) is taken out, or put back, while that is tried."""
+        self._do(self._miss, 1, spot, count)
+
     def lend(self, kind: int, leave_s: float, devices: int) -> None:
         """Note (or, negative, take back) that work on devices would leave them so soon."""
         self._do(self._lend, 1, kind, leave_s, devices)
@@ -598,6 +604,11 @@ class Books:
                 key = (self._charged_as(index, resource, flavor) or "", resource)
                 total[key] = total.get(key, 0) + amount * count
         return {key: amount for key, amount in total.items() if amount}
+
+    def _miss(self, sign: int, spot: tuple[str, str, int], count: int) -> None:
+        self.missing[spot] = self.missing.get(spot, 0) + sign * count
+        if not self.missing[spot]:
+            del self.missing[spot]
 
     def checkpoint(self) -> int:
         """Return a mark to roll back to."""

@@ -325,6 +325,8 @@ class Desk:
         for entry in semi:
             groups = entry.members.items()
             units = [(name, task) for name, m in groups for task in m.staying()[m.group.min :]]
+            gone = self.books.missing
+            units = [(g, task) for g, task in units if (entry.workload.name, g, task) not in gone]
             for pair, amount in self.size(entry, units).items():
                 for queue in self.tree.path[entry.queue]:
                     table[queue][pair] -= amount

@@ -88,6 +88,8 @@ def remove(desk: Desk, victim: Victim) -> None:
         leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
         desk.books.end_release(members.demand, leaving, entry.account, members.flavor)
         desk.books.give(members.demand, rows, devices, entry.account, members.flavor)
+        for task in tasks if entry.workload.semi_preemptible else ():
+            desk.books.miss((entry.workload.name, name, task), 1)
 
 
 def restore(desk: Desk, victim: Victim) -> None:
@@ -104,6 +106,8 @@ def restore(desk: Desk, victim: Victim) -> None:
         desk.books.take(members.demand, rows, devices, entry.account, members.flavor)
         leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
         desk.books.begin_release(members.demand, leaving, entry.account, members.flavor)
+        for task in tasks if entry.workload.semi_preemptible else ():
+            desk.books.miss((entry.workload.name, name, task), -1)
 
 
 def prove(desk: Desk, entry: Entry, offer: Offer, victims: Sequence[Victim]) -> list[Seats] | None:
