@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.engine import Engine
-from mooring.model.events import Adopted, NodeJoined, QueuesChanged, Submitted
+from mooring.model.events import Adopted, NodeJoined, QueuesChanged, Submitted, TasksChanged
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.queues import EvictionRules, Queue, Quota
 from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Level, Topology
-from mooring.model.workload import Placement, PodGroup, Workload
+from mooring.model.workload import Placement, PodGroup, TaskState, Workload
 from mooring.policy import displace
 from mooring.policy.default import DefaultCourt
 from mooring.policy.share import BEYOND, COVERED
 from mooring.policy.standing import Item, rank_of, size_of
-from tests.build import cluster, decided, gang, near_by, node, shape, task, used
+from tests.build import cluster, decided, gang, near_by, node, on, shape, task, used
 from tests.plain_standing import World as Scale
 from tests.plain_standing import plain_line
 from tests.twins import Exhaustive, Room
@@ -502,3 +502,18 @@ def test_fixed_work_does_not_count_on_units_that_leave_for_it_twice() -> None:
     fixed = replace(gang("fixed", tasks=2, priority=9), preemptible=False)
 
     assert world.submit(fixed).cycle(1.0).decisions == ()
+
+
+def test_nothing_grows_beside_what_is_on_its_way_out() -> None:
+    """Its minimum leaves for another; the group that needs none does not stay on alone."""
+    must = replace(gang("x").groups[0], name="must", min=2)
+    may = replace(gang("x", gpus=0, cpu=1).groups[0], name="may", min=0, max=2)
+    world = cluster("a=2", on("a", cpu=1)).run(Workload("low", (must, may)), now=0.0)
+    world.run(gang("cpu", gpus=0, cpu=1), now=0.0)
+    members = world.engine.entries()["low"].members["may"]
+    world.see(TasksChanged("low", "may", tuple(members.holding()), TaskState.FAILED))
+    world.end("cpu")
+
+    plan = world.submit(task("high", 2, priority=1)).cycle(1.0)
+
+    assert ("bind", "low") not in [(verb, name) for verb, name, _ in decided(plan)]

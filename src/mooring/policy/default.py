@@ -673,6 +673,9 @@ class DefaultCourt:
     def _try_growth(self, entry: Entry, lines: Lines, line: Line, group: str) -> None:
         """Place one more unit of a group beside the others."""
         desk = self.desk
+        if entry.is_incomplete:  # what it would grow beside is on its way out
+            lines.sleep(line, (), desk.books.log_end)
+            return
         item = (entry.workload.name, group)
         beside = desk.beside(entry)
         leaf = next(leaf for leaf in beside.root.leaves() if leaf.name == group)
