@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from bench import core
+from bench import core, policy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench.measure import Result
 
 OUT = Path("build/bench.json")
@@ -24,7 +26,7 @@ def main(prefixes: list[str]) -> int:
     console = Console()
     results: list[Result] = []
     with console.status("benchmarks run; nothing else should") as status:
-        for result in core.run():
+        for result in _results(prefixes):
             if not prefixes or result.name.startswith(tuple(prefixes)):
                 results.append(result)
             status.update(f"{result.name}: {result.value:,.4g} {result.unit}")
@@ -35,18 +37,33 @@ def main(prefixes: list[str]) -> int:
     return 0
 
 
+def _results(prefixes: list[str]) -> Iterator[Result]:
+    """Yield all results of the parts that are asked for."""
+    for part, run in (("core.", core.run), ("policy.", lambda: policy.run(prefixes))):
+        if not prefixes or any(p.startswith(part) or part.startswith(p) for p in prefixes):
+            yield from run()
+
+
 def _table(results: list[Result]) -> Table:
     table = Table(box=None)
     table.add_column("benchmark", no_wrap=True)
-    for title in ("value", "unit", "target", ""):
+    for title in ("value", "unit", "target", "", "others", "times as fast"):
         table.add_column(title, justify="left" if title == "unit" else "right", no_wrap=True)
     for result in results:
         sign = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[result.meets]
         arrow = "≥" if result.better == "higher" else "≤"
         target = "" if result.target is None else f"{arrow} {result.target:,.6g}"
-        value = f"{result.value:,.3f}" if abs(result.value) < 100 else f"{result.value:,.0f}"
-        table.add_row(result.name, value, result.unit, target, sign)
+        others = "" if result.rival is None else f"{result.rival:,.1f}"
+        ratio = "" if result.rival is None else f"{result.rival / result.value:,.0f}"
+        row = (result.name, _number(result.value), result.unit, target, sign, others, ratio)
+        table.add_row(*row)
     return table
+
+
+def _number(value: float) -> str:
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:,.3f}" if abs(value) >= 0.1 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ class Result:
     """`higher` or `lower`."""
     target: float | None = None
     note: str = ""
+    rival: float | None = None
+    """What another product says it needs for the same."""
 
     @property
     def meets(self) -> bool | None:

@@ -38,8 +38,20 @@ class Upkeep:
         """Workloads to look at in the next cycle."""
 
     def look_at(self, name: str) -> None:
-        """Look at a workload in the next cycle: it began, failed or was edited."""
-        self._look[name] = None
+        """Look at a workload in the next cycle, if need be: it began, failed or was edited."""
+        entry = self.desk.entries.get(name)
+        if name in self._due or (entry is not None and self._may_have_to_leave(entry)):
+            self._look[name] = None
+
+    def _may_have_to_leave(self, entry: Entry) -> bool:
+        """Return whether there is anything to look after."""
+        desk = self.desk
+        restarts = desk.policy.failure.restarts
+        if not entry.workload.active or self.limit_of(entry) is not None:
+            return True
+        if restarts is not None and entry.past.failures > restarts:
+            return True
+        return any(desk.tree.queues[queue].stop for queue in desk.tree.path[entry.queue])
 
     def look_at_all(self) -> None:
         """Look at everything: queues or policy have changed."""

@@ -43,6 +43,9 @@ class Board:
         """Return the best of these rows for one task; at least one must have room."""
         books, shape = fit.books, fit.demand.shape
         self.score.before(books, shape)
+        free = np.flatnonzero(fit.slots[-1][rows])
+        if len(free) == 1:
+            return int(rows.start) + int(free[0])
         values = self._values(books, fit.demand)[rows]
         prices = self.score.prices(books, shape)
         if prices is not None:

@@ -35,6 +35,7 @@ from mooring.policy.evict import carry_out, in_the_way, outgoing, patience_ends,
 from mooring.policy.fewer import largest
 from mooring.policy.grow import wish_to_grow
 from mooring.policy.helped import Helped
+from mooring.policy.hunt import Hunt
 from mooring.policy.lines import Lines
 from mooring.policy.offers import (
     Offer,
@@ -82,6 +83,7 @@ class DefaultCourt:
         self._epoch = 0
         self._yardstick: Yardstick | None = None
         self._roll = Roll(desk)
+        self._hunt = Hunt(desk, self._roll)
         self._rivals_seen = -1
         self._has_rivals = False
         self._classes: dict[tuple[int, int], None] = {}
@@ -515,7 +517,7 @@ class DefaultCourt:
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
-        others = outgoing(desk)
+        others = outgoing(desk, ask)
         exchange = self._exchange(wish, others)
         if exchange is None:  # nobody else need leave
             reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
@@ -555,7 +557,7 @@ class DefaultCourt:
         self.bookings.gone = others
         exchange = None
         if not others or not wish.suffices():
-            exchange = find_exchange(self.desk, self._roll, self.yardstick, wish)
+            exchange = find_exchange(self.desk, self._hunt, self.yardstick, wish)
         self.bookings.gone = ()
         books.rollback(mark)
         return exchange

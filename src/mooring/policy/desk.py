@@ -21,6 +21,7 @@ from mooring.model.workload import Placement, TaskState
 from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.beside import Beside
 from mooring.policy.calendar import LatestStarts
+from mooring.policy.departures import Departures
 from mooring.policy.fit import Fits
 from mooring.policy.headroom import Promises
 from mooring.policy.history import SampledUsage, UsageHistory
@@ -64,6 +65,10 @@ class Hold:
     is_growth: bool = False
     """It is for one more unit of a workload that runs."""
 
+    def rows(self) -> list[int]:
+        """Return the rows of its room."""
+        return [row for _, seats in self.seats for row in seats.rows]
+
 
 class Desk:
     """One cluster as the policy sees it."""
@@ -94,8 +99,7 @@ class Desk:
         """Those who started before their turn, which has not come yet."""
         self.semi: dict[str, None] = {}
         """Workloads of which only what is above the minimum may be evicted."""
-        self.leaving_since: dict[TaskKey, float] = {}
-        """Tasks that are on their way out."""
+        self.departures = Departures(self)
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
         self.starts = 0
@@ -133,7 +137,7 @@ class Desk:
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
-        new.leaving_since, new.semi = dict(self.leaving_since), dict(self.semi)
+        new.departures, new.semi = self.departures.copy(new), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         new.promises = self.promises.copy(new)
@@ -495,9 +499,9 @@ class Desk:
         change(members.demand, (row,), entry.account, members.flavor)
         key = (entry.workload.name, members.group.name, task)
         if releasing:
-            self.leaving_since[key] = self.now
+            self.departures.begin(key, row)
         else:
-            self.leaving_since.pop(key, None)
+            self.departures.end(key)
 
     def hold(
         self,
@@ -520,7 +524,8 @@ class Desk:
         self.books.commit()
         until = self.now + self.policy.eviction.hold_s
         leaves = dict.fromkeys(leaving)
-        self.holds[name] = Hold(seats, until, leaves, self._held_size(name), self.now)
+        self.holds[name] = hold = Hold(seats, until, leaves, self._held_size(name), self.now)
+        self.departures.expect(name, leaves, hold.rows())
         if not entry.is_placed:
             self.number_start(entry)
         self.note_move(entry)
@@ -543,7 +548,9 @@ class Desk:
 
     def unhold(self, name: str) -> None:
         """Open the room that is kept for a workload."""
-        if self.holds.pop(name, None) is not None:
+        hold = self.holds.pop(name, None)
+        if hold is not None:
+            self.departures.forget(name, hold.leaving, hold.rows())
             self.books.unhold(name)
             self.books.commit()
             self.note_move(self.entries[name])
@@ -551,15 +558,17 @@ class Desk:
     def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
         """Note that tasks have left their places."""
         for task in tasks:
-            self.leaving_since.pop((entry.workload.name, members.group.name, task), None)
-        for hold in self.holds.values():
-            for task in tasks:
-                hold.leaving.pop((entry.workload.name, members.group.name, task), None)
+            key = (entry.workload.name, members.group.name, task)
+            self.departures.end(key)
+            for name in self.departures.awaited_by(key):
+                hold = self.holds[name]
+                del hold.leaving[key]
+                self.departures.forget(name, (key,), ())
 
     def held_against(self, entry: Entry, members: Members, tasks: Iterable[int]) -> list[str]:
         """Return those for whom room is kept that these tasks, which stay after all, are in."""
-        keys = {(entry.workload.name, members.group.name, task) for task in tasks}
-        return [name for name, hold in self.holds.items() if not keys.isdisjoint(hold.leaving)]
+        keys = [(entry.workload.name, members.group.name, task) for task in tasks]
+        return list(dict.fromkeys(n for key in keys for n in self.departures.awaited_by(key)))
 
     def is_sound(self, name: str) -> bool:
         """Return whether the room kept for a workload will do once all who must have left."""

@@ -21,7 +21,9 @@ import numpy as np
 
 from mooring.model.entry import Entry
 from mooring.policy.ask import Ask
-from mooring.policy.evict import Victim, attempt, remove, restore
+from mooring.policy.evict import Victim, attempt, remove, remove_all, restore
+from mooring.policy.herd import Herd
+from mooring.policy.hunt import EXACT_BELOW
 from mooring.policy.offers import Offer, shortage_of
 from mooring.policy.rights import NEVER, Rights
 from mooring.policy.roll import price
@@ -32,14 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.policy.desk import Desk
+    from mooring.policy.hunt import Hunt
     from mooring.policy.place import Seats
     from mooring.policy.rights import Legal
     from mooring.policy.roll import Roll
     from mooring.policy.share import Yardstick
     from mooring.policy.standing import Item
-
-EXACT_BELOW = 12
-"""Pools of fewer victims are searched set by set."""
 
 Found = tuple[list["Seats"], list[Victim]]
 PlaceIt = Callable[["Offer"], "list[Seats] | None"]
@@ -83,7 +83,7 @@ class Choice:
         self.offer = offer
         self.ask = offer.ask
         self.steps = steps
-        self._is_start = place_it is None
+        self.is_start = place_it is None
         """It may be anywhere; then slots on nodes can be counted."""
         self._place_it = place_it or partial(attempt, roll.desk, entry)
         self.desk.promises.settle()
@@ -144,11 +144,12 @@ class Choice:
         """Return a cheap set out of a pool, whoever may ask whom; None: not even all suffice."""
         if self._is_too_little(pool):
             return None
-        if pool and self._is_start and Slots.can_count(self.desk, self.offer, pool):
-            slots = Slots(self.desk, self.offer, pool)
+        if pool and self.is_start and Slots.can_count(self.desk, self.offer):
+            slots = Slots(self.desk, self.offer, [Herd(self.desk, pool)])
+            slots.refresh(self.offer)
             if not slots.suffice:
                 return None
-            found = self._trimmed(closed(slots.cheapest(), pool))
+            found = self.trimmed(slots.cheapest())
             if found is not None:
                 return found
         return self._put_back(list(pool))
@@ -298,41 +299,49 @@ class Choice:
         self._halve(some[:half], out)
         self._halve(some[half:], out)
 
-    def _trimmed(self, victims: list[Victim]) -> Found | None:
+    def trimmed(self, victims: list[Victim]) -> Found | None:
         """Put back whoever is not needed, one by one, where room is told by counting."""
-        books, leaf = self.desk.books, self.ask.root
-        seats = self.prove(victims)
-        if seats is None:
-            return None
+        books = self.desk.books
         mark = books.checkpoint()
-        for victim in victims:
-            remove(self.desk, victim)
-        self.desk.placer.aim(self.ask.avoid, self.offer.barred)
+        remove_all(self.desk, victims)
+        inner = books.checkpoint()
+        seats = self._place()
+        books.rollback(inner)
+        left = self._needed(victims) if seats is not None else victims
+        books.rollback(mark)
+        if len(left) < len(victims):
+            seats = self.prove(left)
+        return None if seats is None else (seats, left)
+
+    def _needed(self, victims: list[Victim]) -> list[Victim]:
+        """Return victims, who have been removed, without those whom it does not take."""
+        names = [victim.entry.workload.name for victim in victims]
+        counts = Counter(names)
+        single = [len(v.tasks) == 1 == counts[v.entry.workload.name] for v in victims]
+        if all(single) and not self._has_spare():
+            return victims
         out = dict.fromkeys(range(len(victims)))
         order = sorted(out, key=lambda i: self._key(victims[i]), reverse=True)
         order.sort(key=lambda i: victims[i].unit > 0)  # no unit comes back before its minimum
-        level = max(leaf.required, 0)
-        names = [victim.entry.workload.name for victim in victims]
-        counts = Counter(names)
         for i in order:
             if victims[i].unit and any(names[j] == names[i] and not victims[j].unit for j in out):
                 continue
-            fit = self.desk.placer.fit(leaf)
-            spare = int(fit.slots[level].max(initial=0)) > leaf.count
-            if not spare and len(victims[i].tasks) == 1 and counts[names[i]] == 1:
+            if single[i] and not self._has_spare():
                 continue  # its node has a slot less without it
-            inner = books.checkpoint()
+            mark = self.desk.books.checkpoint()
             restore(self.desk, victims[i])
             if self._suffices():
                 del out[i]
             else:
-                books.rollback(inner)
-        books.rollback(mark)
-        if len(out) == len(victims):
-            return seats, victims
-        left = [victims[i] for i in out]
-        seats = self.prove(left)
-        return None if seats is None else (seats, left)
+                self.desk.books.rollback(mark)
+        return [victims[i] for i in out]
+
+    def _has_spare(self) -> bool:
+        """Return whether there are more slots in a domain than it takes."""
+        leaf = self.ask.root
+        self.desk.placer.aim(self.ask.avoid, self.offer.barred)
+        slots = self.desk.placer.fit(leaf).slots[max(leaf.required, 0)]
+        return int(slots.max(initial=0)) > leaf.count
 
 
 def closed(victims: Sequence[Victim], pool: Iterable[Victim]) -> list[Victim]:
@@ -387,9 +396,9 @@ class Wish:
         return [self.tasks[a:b] for a, b in pairwise((0, *ends))] if self.group else []
 
 
-def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, wish: Wish) -> Exchange:
+def find_exchange(desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish) -> Exchange:
     """Return whom a workload may displace to start or grow, cheapest first, and where to."""
-    exchange, steps = Exchange(), Steps(desk.policy.eviction.steps)
+    exchange, steps, roll = Exchange(), Steps(desk.policy.eviction.steps), hunt.roll
     entry, grows = wish.entry, bool(wish.group)
     line = roll.line(yardstick)
     if grows and not roll.count(entry.workload.name):
@@ -398,12 +407,18 @@ def find_exchange(desk: Desk, roll: Roll, yardstick: Yardstick, wish: Wish) -> E
     boldness = (False,) if grows or entry.past.is_bold else (False, True)
     try:
         for is_bold, offer in product(boldness, wish.offers()):
-            owed_s = None if grows else desk.promises.owed_to(entry, offer)
-            rights = Rights(desk, line, wish.newcomer(roll, offer), is_due, owed_s)
-            rights.look(is_bold=is_bold)
-            found = Choice(roll, entry, offer, steps, wish.place_it).run(rights)
-            exchange.until = min(exchange.until, rights.until)
-            if found is not None and _is_better(roll, yardstick, rights, found[1]):
+            newcomer = wish.newcomer(roll, offer)
+            choice = Choice(roll, entry, offer, steps, wish.place_it)
+            is_sure, found, until = hunt.search(line, choice, newcomer, is_bold=is_bold)
+            if not is_sure:
+                owed_s = None if grows else desk.promises.owed_to(entry, offer)
+                rights = Rights(desk, line, newcomer, is_due, owed_s)
+                rights.look(is_bold=is_bold)
+                found, until = choice.run(rights), rights.until
+                is_sure = found is not None and _is_better(roll, yardstick, rights, found[1])
+            found = found if is_sure else None
+            exchange.until = min(exchange.until, until)
+            if found is not None:
                 exchange.found = found[0], roll.closed(found[1])
                 exchange.is_bold = is_bold
                 break

@@ -17,6 +17,8 @@ from mooring.policy.search import CutShortError, place
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mooring.model.demand import Demand
+    from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
     from mooring.policy.offers import Offer
     from mooring.policy.place import Seats
@@ -36,6 +38,11 @@ class Victim:
     """0: its minimum, with which all of it leaves."""
 
     @property
+    def name(self) -> tuple[str, int]:
+        """Return what it is known by: its workload, and the number of the unit."""
+        return self.entry.workload.name, self.unit
+
+    @property
     def is_whole(self) -> bool:
         """Return whether nothing of the workload would stay."""
         staying = sum(len(members.staying()) for members in self.entry.members.values())
@@ -48,11 +55,16 @@ def whole(entry: Entry, cause: str) -> Victim:
     return Victim(entry, tasks, cause)
 
 
-def outgoing(desk: Desk) -> list[Victim]:
-    """Return all who are on their way out, but for those who take longer than room is kept."""
+def outgoing(desk: Desk, ask: Ask) -> list[Victim]:
+    """Return all on their way out who leave room that an ask could use.
+
+    Those are left out who take longer than room is kept.
+    """
+    with_devices = all(leaf.demand and leaf.demand.shape.gpus for leaf in ask.leaves)
     tasks: dict[str, list[tuple[str, int]]] = {}
-    for (name, group, task), since in desk.leaving_since.items():
-        if desk.now < since + desk.policy.eviction.hold_s:
+    for key in desk.departures.unclaimed(with_devices=with_devices):
+        name, group, task = key
+        if desk.now < desk.departures.since[key] + desk.policy.eviction.hold_s:
             tasks.setdefault(name, []).append((group, task))
     return [Victim(desk.entries[name], tuple(some), "") for name, some in tasks.items()]
 
@@ -60,7 +72,7 @@ def outgoing(desk: Desk) -> list[Victim]:
 def patience_ends(desk: Desk) -> float:
     """Return when the first of those who are on their way out takes longer than that."""
     keeps = desk.policy.eviction.hold_s
-    times = (since + keeps for since in desk.leaving_since.values())
+    times = (since + keeps for since in desk.departures.since.values())
     return min((time for time in times if time > desk.now), default=float("inf"))
 
 
@@ -90,6 +102,25 @@ def remove(desk: Desk, victim: Victim) -> None:
         desk.books.give(members.demand, rows, devices, entry.account, members.flavor)
         for task in tasks if entry.workload.semi_preemptible else ():
             desk.books.miss((entry.workload.name, name, task), 1)
+
+
+def remove_all(desk: Desk, victims: Sequence[Victim]) -> None:
+    """Take victims who are not on their way out from the books, alike ones at once."""
+    alike: dict[tuple[Demand, int, int], tuple[list[int], list[int]]] = {}
+    for victim in victims:
+        entry = victim.entry
+        desk.promises.withdraw(victim)
+        account = entry.account
+        for group, task in victim.tasks:
+            members = entry.members[group]
+            key = (members.demand, account, members.flavor)
+            known = alike.get(key)
+            if known is None:
+                known = alike[key] = ([], [])
+            known[0].append(members.rows[task])
+            known[1].append(members.devices[task])
+    for (demand, account, flavor), (rows, devices) in alike.items():
+        desk.books.give(demand, rows, devices, account, flavor)
 
 
 def restore(desk: Desk, victim: Victim) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mooring.model.books import BY_NODE
 from mooring.policy.ask import compile_ask
 from mooring.policy.evict import Victim
 from mooring.policy.standing import Item, Line, rank_of, size_of
@@ -16,14 +17,17 @@ from mooring.policy.standing import Item, Line, rank_of, size_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mooring.model.books import Bill
     from mooring.model.entry import Entry
     from mooring.policy.desk import Desk
     from mooring.policy.evict import Tasks
     from mooring.policy.lines import Request
     from mooring.policy.share import Yardstick
-    from mooring.policy.standing import Name
+    from mooring.policy.standing import Name, Size
 
 HOUR = 3600.0
+MOST = 1 << 16
+"""So many changes are noted, then it begins anew."""
 
 
 class Roll:
@@ -36,17 +40,25 @@ class Roll:
         self._tasks: dict[Name, Tasks] = {}
         self._units: dict[str, int] = {}
         """How many items each workload has."""
+        self._sizes: dict[Bill, Size] = {}
+        self.changes: list[Name] = []
+        """Names of items that came, left, changed or were moved, since it began anew."""
+        self.age = 0
+        """How often it began anew."""
 
     def renew(self) -> None:
         """Begin anew: queues have changed."""
         self._line = None
         self._tasks.clear()
         self._units.clear()
+        self._sizes.clear()
+        self.age += 1
+        self.changes.clear()
 
     def line(self, yardstick: Yardstick) -> Line:
         """Return the line of all who run, by the shares of now."""
         desk = self.desk
-        if self._line is None or self._line.tree is not desk.tree:
+        if self._line is None or self._line.tree is not desk.tree or len(self.changes) > MOST:
             self.renew()
             items = [item for entry in desk.entries.values() for item in self._items(entry)]
             self._line = Line(desk.tree, yardstick.quota, yardstick.divided, yardstick.norms, items)
@@ -61,7 +73,7 @@ class Roll:
     def _catch_up(self, line: Line, moved: Iterable[str]) -> None:
         for name in moved:
             entry = self.desk.entries.get(name)
-            before = {(name, unit): line[name, unit] for unit in range(self._units.pop(name, 0))}
+            before = [(name, unit) for unit in range(self._units.pop(name, 0))]
             for known in before:
                 del self._tasks[known]
             after = {} if entry is None else {item.name: item for item in self._items(entry)}
@@ -70,6 +82,7 @@ class Roll:
                     line.remove(known)
             for item in after.values():
                 line.put(item)
+            self.changes += dict.fromkeys((*before, *after))  # the same item may be elsewhere
 
     def _items(self, entry: Entry) -> list[Item]:
         """Return what runs of a workload, and note which tasks each item is."""
@@ -78,22 +91,38 @@ class Roll:
         hold = self.desk.holds.get(name)
         if hold is not None and not minimum:
             self._tasks[name, 0], self._units[name] = (), 1
-            held = self._item(entry, 0, hold.size)
+            held = self._item(entry, 0, size_of(hold.size))
             return [replace(held, preemptible=False)]
         if not minimum:
             return []
         found = []
         for unit, tasks in enumerate([minimum, *units]):
             self._tasks[name, unit] = tasks
-            found.append(self._item(entry, unit, self.desk.size(entry, tasks)))
+            found.append(self._item(entry, unit, self._size(entry, tasks)))
         if hold is not None and hold.is_growth:  # the unit that is to come
             unit = len(found)
             self._tasks[name, unit] = ()
-            found.append(replace(self._item(entry, unit, hold.size), preemptible=False))
+            held = self._item(entry, unit, size_of(hold.size))
+            found.append(replace(held, preemptible=False))
         self._units[name] = len(found)
         return found
 
-    def _item(self, entry: Entry, unit: int, size: Request) -> Item:
+    def _size(self, entry: Entry, tasks: Tasks) -> Size:
+        """Return what tasks are charged; of single ones it is known."""
+        if len(tasks) > 1:
+            return size_of(self.desk.size(entry, tasks))
+        ((group, task),), books = tasks, self.desk.books
+        members = entry.members[group]
+        code = members.flavor
+        if code == BY_NODE:
+            code = books.charged_kind_of[members.rows[task]]
+        bill = books.bill(members.demand, entry.account, code)
+        size = self._sizes.get(bill)
+        if size is None:
+            size = self._sizes[bill] = size_of(dict(bill))
+        return size
+
+    def _item(self, entry: Entry, unit: int, size: Size) -> Item:
         workload, name = entry.workload, (entry.workload.name, unit)
         preemptible = workload.preemptible and not (workload.semi_preemptible and not unit)
         priority = self.desk.priority(entry)
@@ -102,7 +131,7 @@ class Roll:
             workload.name,
             unit,
             entry.queue,
-            size_of(size),
+            size,
             rank,
             priority,
             preemptible,
@@ -156,6 +185,11 @@ class Roll:
 
 def split(desk: Desk, entry: Entry) -> tuple[Tasks, list[Tasks]]:
     """Return the tasks of the minimum of a workload that run, and of each unit above it."""
+    if len(entry.members) == 1:
+        ((group, members),) = entry.members.items()
+        staying = members.staying()
+        if len(staying) <= members.group.min:
+            return tuple([(group, task) for task in staying]), []
     minimum: list[tuple[str, int]] = []
     units: list[Tasks] = []
     sliced = _slice_sizes(desk, entry) if entry.is_elastic else {}
@@ -181,12 +215,11 @@ def _slice_sizes(desk: Desk, entry: Entry) -> dict[str, int]:
 
 def price(desk: Desk, victim: Victim) -> float:
     """Return what it costs to make a victim leave: GPU-hours since its checkpoint, and restart."""
-    entry = victim.entry
-    milli = sum(max(entry.members[group].demand.weight - 1, 1) for group, _ in victim.tasks)
-    workload = entry.workload
-    since = max(
-        desk.now if entry.running_since is None else entry.running_since,
-        float("-inf") if workload.checkpoint_at is None else workload.checkpoint_at,
-    )
+    entry, workload, milli = victim.entry, victim.entry.workload, 0
+    for group, _ in victim.tasks:
+        milli += max(entry.members[group].demand.weight - 1, 1)
+    since = desk.now if entry.running_since is None else entry.running_since
+    if workload.checkpoint_at is not None:
+        since = max(since, workload.checkpoint_at)
     restart = workload.restart_cost_s or desk.policy.eviction.restart_s
     return milli / 1000 * (max(0.0, desk.now - since) + restart) / HOUR

@@ -1,170 +1,460 @@
-"""Slots that victims would free on nodes, counted: for tasks of one shape on whole devices."""
+"""What victims would free on nodes, counted: for tasks of one shape.
+
+A node has so many slots for a shape, and more the more victims leave it, cheapest first. Such a
+step is a *gain*: slots, and who must leave for them. What is counted is kept, and counted again
+only on nodes where something has changed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
-from mooring.policy.roll import price
+from mooring.policy.fit import copies
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from mooring.model.books import Books
     from mooring.model.columns import Ints
+    from mooring.model.demand import Demand
     from mooring.policy.desk import Desk
     from mooring.policy.evict import Victim
+    from mooring.policy.herd import Herd
+    from mooring.policy.item import Name
     from mooring.policy.offers import Offer
 
+VAST = 1 << 30
+FINE = 1e9
+"""Costs are compared in whole parts of a GPU-hour, so that equal ones are equal."""
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+Key = tuple[int, tuple[float, tuple[float, int]], int, int]
+"""Cost, tie, row and number of a gain."""
+
+
+class OnRow(NamedTuple):
+    """One victim on one row; in this order they are asked to leave it."""
+
+    price: float
+    """The part of its price that one of its nodes bears."""
+    age: tuple[float, int]
+    """The least is the youngest."""
+    name: Name
+    victim: Victim
+    frees: tuple[int, ...]
+    """What it has there of each resource that is asked for."""
+
+
+class Gain(NamedTuple):
     """Slots on one node, and who must leave for them beyond those of the gains before it."""
 
-    cost: float
-    """Of each slot."""
+    cost: int
+    """Of each slot, in parts of a GPU-hour."""
+    tie: tuple[float, tuple[float, int]]
+    """At equal cost: fewest workloads for each slot, then the youngest."""
     row: int
     number: int
     """Of the gain on its node; it needs all before it."""
     slots: int
-    victims: tuple[int, ...]
+    victims: tuple[OnRow, ...]
 
 
 class Slots:
-    """What one ask could get from a pool, node by node."""
+    """What one ask could get from herds, node by node."""
 
     @staticmethod
-    def can_count(desk: Desk, offer: Offer, pool: Sequence[Victim]) -> bool:
-        """Return whether counting tells exactly what the pool frees for an ask."""
+    def can_count(desk: Desk, offer: Offer) -> bool:
+        """Return whether slots on nodes add up to what an ask needs."""
         leaf = offer.ask.root
-        if leaf.demand is None or leaf.slices or leaf.demand.kind > DeviceKind.WHOLE:
+        if leaf.demand is None or leaf.slices:
             return False
         desk.placer.aim(offer.ask.avoid, offer.barred)
-        if desk.placer.fit(leaf).company is not None:
-            return False
-        return all(
-            victim.entry.members[group].demand.kind <= DeviceKind.WHOLE
-            for victim in pool
-            for group, _ in victim.tasks
-        )
+        return desk.placer.fit(leaf).company is None
 
-    def __init__(self, desk: Desk, offer: Offer, pool: Sequence[Victim]) -> None:
+    def __init__(self, desk: Desk, offer: Offer, herds: Sequence[Herd]) -> None:
         self.desk = desk
+        self.herds = list(herds)
         self.leaf = offer.ask.root
-        self.pool = pool
         assert self.leaf.demand is not None
-        self.asks = self.leaf.demand.asks
-        desk.placer.aim(offer.ask.avoid, offer.barred)
-        self.fit = desk.placer.fit(self.leaf)
-        self.level = max(self.leaf.required, 0)
-        self._prices: dict[int, float] = {}
-        self._of: dict[str, list[Victim]] = {}
-        for victim in pool:
-            self._of.setdefault(victim.entry.workload.name, []).append(victim)
-        self._add_up()
+        self.demand = self.leaf.demand
+        self.most: Ints = np.zeros(0, INT)
+        """By row, how many slots there would be if everybody left."""
+        self._known: dict[Demand, tuple[int, ...]] = {}
+        """What a task has of each resource that is asked for."""
+        self._gains: dict[int, list[Gain]] = {}
+        self._listed: Listed | None = None
+        self._heap: list[Gain] = []
+        """Gains that are not listed, and some that are no more."""
+        self._cursor = -1
+        self._seen = [0] * len(self.herds)
+        self._priced_at = desk.now
 
-    def _add_up(self) -> None:
-        """Note who is on which row, and what all of them together free there."""
-        books = self.desk.books
-        column = {r: i for i, (r, _) in enumerate(self.asks)}
-        freed = [[0] * len(self.asks) for _ in range(books.count)]
-        self.on: dict[int, dict[int, list[int]]] = {}
-        """By row and victim, what it frees of each resource that is asked for."""
-        for number, victim in enumerate(self.pool):
-            for group, task in victim.tasks:
-                members = victim.entry.members[group]
-                row = members.rows[task]
-                here = self.on.setdefault(row, {}).setdefault(number, [0] * len(self.asks))
-                for r, amount in members.demand.asks:
-                    at = column.get(r)
-                    if at is not None:
-                        here[at] += amount
-                        freed[row][at] += amount
-        most = np.full(books.count, 1 << 30, INT)
-        table = np.array(freed, INT).reshape(books.count, len(self.asks))
-        for i, (r, amount) in enumerate(self.asks):
-            np.minimum(most, (books.open[r] + table[:, i]) // amount, out=most)
-        self.most: Ints = np.maximum(most, 0) * self.fit.allowed
+    # -- keeping up -------------------------------------------------------------------------
+
+    def refresh(self, offer: Offer) -> None:
+        """Catch up with the books and the herds, for an offer of the same shape."""
+        books, self.leaf = self.desk.books, offer.ask.root
+        self.desk.placer.aim(offer.ask.avoid, offer.barred)
+        self.fit = self.desk.placer.fit(self.leaf)
+        if self._priced_at != self.desk.now:
+            self._priced_at = self.desk.now
+            self._forget()
+        rows: list[int] = []
+        for i, herd in enumerate(self.herds):
+            rows += herd.touched[self._seen[i] :]
+            self._seen[i] = len(herd.touched)
+        is_lost = self._cursor < books.trimmed
+        if not is_lost:
+            rows += books.touched[self._cursor - books.trimmed :]
+        self._cursor = books.log_end
+        changed = dict.fromkeys(rows)
+        if is_lost or 2 * len(changed) > books.count:
+            self._count_all()
+        else:
+            self._count_again(changed)
+
+    def _forget(self) -> None:
+        """Forget all gains."""
+        self._gains.clear()
+        self._heap.clear()
+        self._listed = None
+
+    def _count_all(self) -> None:
+        self._forget()
+        books, most = self.desk.books, np.full(self.desk.books.count, VAST, INT)
+        for r, amount in self.demand.asks:
+            free = books.open[r].copy()
+            for herd in self.herds:
+                free += herd.freed[r]
+            np.minimum(most, free // amount, out=most)
+        self.most = np.maximum(most, 0) * self.fit.allowed
+        odd = [row for herd in self.herds for row, tasks in herd.odd.items() if tasks]
+        for row in odd if self.demand.kind <= DeviceKind.WHOLE else range(books.count):
+            if self.most[row]:
+                self.most[row] = self._most_at(row)
+
+    def _count_again(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self.most[row] = self._most_at(row)
+            self._gains.pop(row, None)
+            if self._listed is not None:
+                self._listed.drop(row)
+                for gain in self._gains_at(row):
+                    heappush(self._heap, gain)
+
+    def _most_at(self, row: int) -> int:
+        if not self.fit.allowed[row]:
+            return 0
+        if self._is_odd(row):
+            return self._one_by_one(row, self._on(row))[-1]
+        books, most = self.desk.books, VAST
+        for r, amount in self.demand.asks:
+            freed = sum([herd.freed_of[r][row] for herd in self.herds])
+            most = min(most, (books.open_of[r][row] + freed) // amount)
+        return max(most, 0)
+
+    def _is_odd(self, row: int) -> bool:
+        """Return whether parts of devices are asked for or would be freed on a row."""
+        is_whole = self.demand.kind <= DeviceKind.WHOLE
+        return not is_whole or any(herd.odd.get(row) for herd in self.herds)
+
+    # -- choosing ---------------------------------------------------------------------------
 
     @property
     def suffice(self) -> bool:
-        """Return whether a domain would hold all, if the whole pool left."""
-        per_domain = self.desk.books.tree.sums(self.level, self.most)
-        return int(per_domain.max(initial=0)) >= self.leaf.count
+        """Return whether a domain would hold all, if everybody left."""
+        level = max(self.leaf.required, 0)
+        return int(self.desk.books.tree.sums(level, self.most).max(initial=0)) >= self.leaf.count
 
     def cheapest(self) -> list[Victim]:
-        """Return victims whose slots, with the free ones, are enough in the cheapest domain."""
-        tree, books = self.desk.books.tree, self.desk.books
-        domain = books.up[self.level]
-        have = dict(enumerate(self.fit.slots[self.level].tolist()))
-        total = tree.sums(self.level, self.most)
-        cost = dict.fromkeys(have, 0.0)
-        taken: dict[int, dict[Gain, None]] = {at: {} for at in have}
-        by_row = {row: self._gains(row) for row in self.on if self.most[row]}
-        gains = sorted(
-            (gain for some in by_row.values() for gain in some),
-            key=lambda gain: (gain.cost, gain.row, gain.number),
-        )
-        for gain in gains:
-            at = domain[gain.row]
-            if total[at] < self.leaf.count or gain in taken[at]:
-                continue
-            for one in by_row[gain.row][: gain.number + 1]:
-                if have[at] < self.leaf.count and one not in taken[at]:
-                    taken[at][one] = None
-                    have[at] += one.slots
-                    cost[at] += one.cost * one.slots
-        enough = [at for at, slots in have.items() if slots >= self.leaf.count]
-        best = min(enough, key=lambda at: (cost[at], at))
-        chosen = dict.fromkeys(number for gain in taken[best] for number in gain.victims)
-        return [self.pool[number] for number in chosen]
+        """Return victims whose slots, with the free ones, are enough in the cheapest domain.
 
-    def _gains(self, row: int) -> list[Gain]:
-        """Return what can be had on a row, cheapest victims first."""
-        books = self.desk.books
-        left = [books.open_of[r][row] for r, _ in self.asks]
-        copies = self._copies(left)
-        some = sorted((self._price(number), number) for number in self.on[row])
+        Units leave with their minimum.
+        """
+        gains = self._in_one_domain() if self.leaf.required > 0 else self._anywhere()
+        chosen = {each.name: each.victim for gain in gains for each in gain.victims}
+        for herd in self.herds if any(herd.units for herd in self.herds) else ():
+            for name, unit in list(chosen):
+                units = herd.units.get(name, ()) if not unit else ()
+                chosen.update((each, herd.victims[each]) for each in units)
+        return list(chosen.values())
+
+    def _anywhere(self) -> list[Gain]:
+        missing, taken = self.leaf.count - self.fit.total, list[Gain]()
+        while missing > 0:
+            gain = self._next()
+            if gain is None:
+                break
+            taken.append(gain)
+            missing -= gain.slots
+        for gain in taken:
+            heappush(self._heap, gain)
+        return taken
+
+    def _next(self) -> Gain | None:
+        """Take out the cheapest gain that there is."""
+        listed, heap = self._list(), self._heap
+        while heap and not self._is_current(heap[0]):
+            heappop(heap)
+        first = listed.first()
+        if first is None or (heap and heap[0][:4] < first):
+            return heappop(heap) if heap else None
+        listed.at += 1
+        gains = self._gains_at(first[2])
+        return gains[first[3]] if first[3] < len(gains) else self._next()
+
+    def _is_current(self, gain: Gain) -> bool:
+        known = self._gains.get(gain.row, ())
+        return gain.number < len(known) and known[gain.number] is gain
+
+    def _list(self) -> Listed:
+        """List the gains of all rows; where victims are all alike that is done at once."""
+        if self._listed is None:
+            alike = _Alike()
+            for row in np.flatnonzero(self.most > self.fit.slots[-1]).tolist():
+                if not self._gather(row, alike):
+                    self._heap += self._gains_at(row)
+            self._listed, others = alike.listed(self.desk.books, self.demand.asks)
+            for row in others:
+                self._heap += self._gains_at(row)
+            heapify(self._heap)
+        return self._listed
+
+    def _gather(self, row: int, alike: _Alike) -> bool:
+        """Add the victims of a row, if all are single tasks of one shape with whole devices."""
+        found, shape = [], None
+        for herd in self.herds:
+            for name in herd.on.get(row, ()):
+                where = herd.has(name)
+                shape = shape or where[0][1]
+                if len(where) > 1 or where[0][1] is not shape:
+                    return False
+                entry = herd.victims[name].entry
+                found.append((herd.price(name), -(entry.started_at or 0.0), -entry.sequence))
+        if shape is None or max(shape.kind, self.demand.kind) > DeviceKind.WHOLE:
+            return False
+        found.sort()
+        alike.add(row, found, self._has(shape))
+        return True
+
+    def _in_one_domain(self) -> list[Gain]:
+        """Return the gains of the domain where they are cheapest."""
+        tree, level = self.desk.books.tree, self.leaf.required
+        totals = tree.sums(level, self.most)
+        best, least = [], float("inf")
+        for domain in np.flatnonzero(totals >= self.leaf.count).tolist():
+            rows = tree.rows(level, domain)
+            fruitful = np.flatnonzero(self.most[rows] > self.fit.slots[-1][rows]) + rows.start
+            gains = sorted(gain for row in fruitful.tolist() for gain in self._gains_at(row))
+            missing, cost, taken = self.leaf.count - self.fit.room(level, domain), 0.0, []
+            for gain in gains:
+                if missing <= 0 or cost >= least:
+                    break
+                taken.append(gain)
+                missing -= gain.slots
+                cost += gain.cost * gain.slots
+            if missing <= 0 and cost < least:
+                best, least = taken, cost
+        return best
+
+    # -- what a row gives -------------------------------------------------------------------
+
+    def _gains_at(self, row: int) -> list[Gain]:
+        """Return what can be had on a row, the cheapest first."""
+        known = self._gains.get(row)
+        if known is None:
+            some = sorted(self._on(row))
+            found = self._simulated(row, some) if self._is_odd(row) else self._counted(row, some)
+            known = self._gains[row] = _ascending(found) if self.fit.allowed[row] else []
+        return known
+
+    def _on(self, row: int) -> list[OnRow]:
+        found = []
+        for herd in self.herds:
+            for name in herd.on.get(row, ()):
+                victim, where = herd.victims[name], herd.has(name)
+                entry = victim.entry
+                rows = 1 if len(where) == 1 else len({at for at, _ in where})
+                age = (-(entry.started_at or 0.0), -entry.sequence)
+                parts = [self._has(demand) for at, demand in where if at == row]
+                frees = parts[0]
+                if len(parts) > 1:
+                    frees = tuple([sum(column) for column in zip(*parts, strict=True)])
+                found.append(OnRow(herd.price(name) / rows, age, name, victim, frees))
+        return found
+
+    def _has(self, demand: Demand) -> tuple[int, ...]:
+        known = self._known.get(demand)
+        if known is None:
+            have = dict(demand.asks)
+            known = self._known[demand] = tuple(have.get(r, 0) for r, _ in self.demand.asks)
+        return known
+
+    def _counted(self, row: int, some: Sequence[OnRow]) -> list[Gain]:
+        amounts = [amount for _, amount in self.demand.asks]
+        left = [self.desk.books.open_of[r][row] for r, _ in self.demand.asks]
+        slots = _times(left, amounts)
         gains: list[Gain] = []
-        pending: list[int] = []
-        for _, number in some:
-            pending.append(number)
-            left = [a + b for a, b in zip(left, self.on[row][number], strict=True)]
-            now = self._copies(left)
-            if now > copies:
-                left = self._spare(row, left, now, pending)
-                slots = now - copies
-                cost = sum(self._price(victim) for victim in pending) / slots
-                gains.append(Gain(cost, row, len(gains), slots, tuple(pending)))
-                copies, pending = now, []
+        pending: list[OnRow] = []
+        for each in some:
+            pending.append(each)
+            left = [have + more for have, more in zip(left, each.frees, strict=True)]
+            now = _times(left, amounts)
+            if now > slots:
+                if len(pending) > 1:
+                    left = _spare(pending, left, amounts)
+                gains.append(_gain(row, len(gains), now - slots, pending))
+                slots, pending = now, []
         return gains
 
-    def _spare(self, row: int, left: list[int], copies: int, pending: list[int]) -> list[int]:
-        """Let those stay, dearest first, whom the last slot does not need."""
-        for number in sorted(pending, key=self._price, reverse=True):
-            without = [a - b for a, b in zip(left, self.on[row][number], strict=True)]
-            if self._copies(without) >= copies:
-                pending.remove(number)
-                left = without
+    def _simulated(self, row: int, some: Sequence[OnRow]) -> list[Gain]:
+        """Return the gains of a row where devices have parts, which must be tried out."""
+        gains: list[Gain] = []
+        pending: list[OnRow] = []
+        slots, *after = self._one_by_one(row, some)
+        for each, now in zip(some, after, strict=True):
+            pending.append(each)
+            if now > slots:
+                gains.append(_gain(row, len(gains), now - slots, pending))
+                slots, pending = now, []
+        return gains
+
+    def _one_by_one(self, row: int, some: Sequence[OnRow]) -> list[int]:
+        """Return how many slots a row has, and then without one after the other."""
+        books, rows = self.desk.books, np.array([row], INT)
+        mark, is_up_to_date = books.checkpoint(), self._cursor == books.log_end
+        found = [int(copies(books, self.demand, rows)[0])]
+        for each in some:
+            entry = each.victim.entry
+            for group, task in each.victim.tasks:
+                members = entry.members[group]
+                if members.rows[task] == row:
+                    mask = members.devices[task]
+                    books.give(members.demand, (row,), (mask,), entry.account, members.flavor)
+            found.append(int(copies(books, self.demand, rows)[0]))
+        books.rollback(mark)
+        if is_up_to_date:
+            self._cursor = books.log_end  # nothing has changed in the end
+        return found
+
+
+def _times(left: Sequence[int], amounts: Sequence[int]) -> int:
+    """Return how often amounts can be had."""
+    times = [have // amount for have, amount in zip(left, amounts, strict=True)]
+    return max(0, min(times, default=VAST))
+
+
+def _spare(pending: list[OnRow], left: list[int], amounts: Sequence[int]) -> list[int]:
+    """Let those stay, dearest first, without whom there are as many slots; return what is left."""
+    if all(each.frees == pending[-1].frees for each in pending):
         return left
+    slots = _times(left, amounts)
+    for each in reversed(pending[:]):
+        without = [have - less for have, less in zip(left, each.frees, strict=True)]
+        if _times(without, amounts) >= slots:
+            pending.remove(each)
+            left = without
+    return left
 
-    def _copies(self, left: Sequence[int]) -> int:
-        return max(
-            0, min(have // amount for have, (_, amount) in zip(left, self.asks, strict=True))
-        )
 
-    def _price(self, number: int) -> float:
-        """Return the part of a victim's price that one of its nodes bears."""
-        known = self._prices.get(number)
-        if known is None:
-            victim = self.pool[number]
-            rows = {victim.entry.members[group].rows[task] for group, task in victim.tasks}
-            some = [victim]
-            if not victim.unit:  # its units leave with it
-                some = [v for v in self._of[victim.entry.workload.name] if v.unit or v is victim]
-            whole = sum(price(self.desk, each) for each in some)
-            known = self._prices[number] = whole / len(rows)
-        return known
+def _gain(row: int, number: int, slots: int, victims: Sequence[OnRow]) -> Gain:
+    cost = round(sum([each.price for each in victims]) / slots * FINE)
+    return Gain(cost, (len(victims) / slots, victims[0].age), row, number, slots, tuple(victims))
+
+
+def _ascending(gains: list[Gain]) -> list[Gain]:
+    """Join gains that are dearer than those behind them with these."""
+    if all(one.cost <= other.cost for one, other in pairwise(gains)):
+        return gains
+    found: list[Gain] = []
+    for gain in gains:
+        while found and found[-1].cost > gain.cost:
+            before = found.pop()
+            slots, victims = before.slots + gain.slots, before.victims + gain.victims
+            gain = _gain(gain.row, before.number, slots, victims)
+        found.append(gain._replace(number=len(found)))
+    return found
+
+
+class Listed:
+    """Gains in order, only by their keys; some rows are no longer what they were."""
+
+    def __init__(self, keys: list[Key]) -> None:
+        self.keys = keys
+        self.at = 0
+        self._dropped: dict[int, None] = {}
+
+    def drop(self, row: int) -> None:
+        """Leave out what was listed of a row."""
+        self._dropped[row] = None
+
+    def first(self) -> Key | None:
+        """Return the key of the first gain that is left."""
+        keys = self.keys
+        while self.at < len(keys) and keys[self.at][2] in self._dropped:
+            self.at += 1
+        return keys[self.at] if self.at < len(keys) else None
+
+
+class _Alike:
+    """Rows where all victims are single tasks of one shape: their gains are found all at once."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.frees: list[tuple[int, ...]] = []
+        self.counts: list[int] = []
+        self.victims: list[tuple[float, float, int]] = []
+        """Price and age of each, row by row, in the order in which they leave."""
+
+    def add(
+        self, row: int, victims: list[tuple[float, float, int]], frees: tuple[int, ...]
+    ) -> None:
+        """Add a row."""
+        self.rows.append(row)
+        self.frees.append(frees)
+        self.counts.append(len(victims))
+        self.victims += victims
+
+    def listed(self, books: Books, asks: Sequence[tuple[int, int]]) -> tuple[Listed, list[int]]:
+        """Return all gains, and rows where a gain is cheaper than one before it."""
+        counts = np.array(self.counts, INT)
+        each = np.repeat(np.arange(len(counts)), counts)
+        first = (np.cumsum(counts) - counts)[each]
+        gone = np.arange(len(each)) - first
+        rows = np.array(self.rows, INT)
+        before, after = (np.full(len(each), VAST, INT) for _ in range(2))
+        frees = np.array(self.frees, INT).reshape(len(rows), len(asks))
+        for i, (r, amount) in enumerate(asks):
+            have, more = books.open[r][rows][each], frees[:, i][each]
+            np.minimum(before, np.maximum(have + gone * more, 0) // amount, out=before)
+            np.minimum(after, np.maximum(have + (gone + 1) * more, 0) // amount, out=after)
+        gains = np.flatnonzero(after > before)
+        return self._in_order(rows[each[gains]], first[gains], gains, (after - before)[gains])
+
+    def _in_order(
+        self, rows: Ints, first: Ints, gains: Ints, slots: Ints
+    ) -> tuple[Listed, list[int]]:
+        """Return gains by cost: which victim on which row is the last that it takes, for what."""
+        prices, started, sequence = np.array(self.victims).reshape(-1, 3).T
+        is_next = np.diff(rows, prepend=-1) == 0
+        start = np.where(is_next, np.roll(gains, 1) + 1, first)
+        ends = np.column_stack((start, gains + 1)).ravel()
+        sums = np.add.reduceat(np.append(prices, 0.0), ends)[::2]
+        cost = np.rint(sums / slots * FINE)
+        heads = np.flatnonzero(~is_next)
+        number = np.arange(len(gains)) - np.repeat(heads, np.diff(heads, append=len(gains)))
+        falling = sorted(set(rows[is_next & (np.roll(cost, 1) > cost)].tolist()))
+        per_slot = (gains + 1 - start) / slots
+        some = np.flatnonzero(~np.isin(rows, falling)) if falling else np.arange(len(rows))
+        keys = (number, rows, sequence[start], started[start], per_slot, cost)
+        order = some[np.lexsort([key[some] for key in keys])]
+        ages = (started[start], sequence[start].astype(INT))
+        columns = [key[order].tolist() for key in (cost.astype(INT), per_slot, *ages)]
+        ties = zip(columns[1], zip(columns[2], columns[3], strict=True), strict=True)
+        where = (rows[order].tolist(), number[order].tolist())
+        return Listed(list(zip(columns[0], ties, *where, strict=True))), falling

@@ -15,6 +15,7 @@ and a start or an end takes back only the picks that it can touch.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ __all__ = [
 AMONG_COVERED = -1
 State = tuple[Part, int, "Key | None"]
 """A part, how much of its log is picked, and up to which key the other parts are."""
+Test = Callable[[tuple[Class, ...]], bool]
+"""Whether classes from the top queue down are bad enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,8 @@ class Line:
         before, chain = self._of.get(item.name, (None, None))
         if before is None:
             self.add(item)
+            return
+        if before == item:
             return
         is_alike = (before.queue, before.size, before.rank) == (item.queue, item.size, item.rank)
         if not is_alike or (before.started, before.is_guest) != (item.started, item.is_guest):
@@ -648,6 +653,72 @@ class Line:
             yield from picked
         if place.at == AMONG_COVERED:
             yield from self._covered_behind(place, self._leaves[queue])
+
+    def chains(self, queue: int | None = None) -> Iterator[Chain]:
+        """Yield all chains, or those of one queue."""
+        some = list(self._leaves) if queue is None else [queue] if queue in self._leaves else []
+        for each in some:
+            leaf = self._leaves[each]
+            leaf.part.settle()
+            yield from leaf.chains
+
+    def whereabouts(self, name: Name) -> tuple[Chain, int]:
+        """Return the chain of a running item, and its number there."""
+        _part, chain, at = self._find(name)
+        return chain, at
+
+    def first_behind(self, place: Place, chain: Chain, test: Test | None = None) -> int:
+        """Return from which item of a chain on all are behind a place and their classes pass.
+
+        What passes the test must pass it with worse classes, too, and nobody covered may. No more
+        is picked than it takes to know.
+        """
+        part = chain.leaf.part
+        part.settle()
+        if place.at != AMONG_COVERED:
+            if part is not place.part:
+                part.run(place.bound)
+            first = chain.before(place.at if part is place.part else part.before(place.bound))
+        else:
+            first = self._first_covered_behind(place, chain)
+        if test is None:
+            return first
+        first = max(first, chain.covered)
+        if first == len(chain.items) or not test(self.worst(chain)):
+            return len(chain.items)
+        low, keys = first - chain.covered, part.keys
+        found = bisect_left(chain.picked, True, lo=low, key=lambda at: test(keys[at][1]))
+        if found < len(chain.picked):
+            return chain.covered + found
+        return self._first_unpicked(chain, test)
+
+    def _first_covered_behind(self, place: Place, chain: Chain) -> int:
+        """Return the first of those of a chain who are covered, or behind them, behind a place."""
+
+        def is_behind(rank: Rank) -> bool:
+            return (0, chain.leaf.all_covered, rank) > place.bound
+
+        return bisect_left(chain.ranks, True, hi=chain.covered, key=is_behind)
+
+    def worst(self, chain: Chain) -> tuple[Class, ...]:
+        """Return classes that nobody of a chain is beyond."""
+        size = chain.items[-1].size
+        found = []
+        for queue in chain.leaf.path:
+            used = [self.usage[queue][pair] - amount for pair, amount in size]
+            found.append(self.measure.class_of(queue, size, used))
+        return tuple(found)
+
+    def _first_unpicked(self, chain: Chain, test: Test) -> int:
+        """Return the first that passes of those of a chain that are not picked yet."""
+        part = chain.leaf.part
+        while chain.head < len(chain.items):
+            if test(part.floor(chain)):
+                return chain.head
+            part.run(chain=chain, count=chain.head + 1)
+            if test(part.keys[chain.picked[-1]][1]):
+                return chain.head - 1
+        return chain.head
 
     def _picked_behind(self, place: Place, part: Part) -> Iterator[tuple[Item, Key]]:
         """Yield those of the log of a part that are behind a place, from the back."""
