@@ -91,6 +91,7 @@ class Desk:
         self.shunned: tuple[str, ...] = ()
         """Nodes that are given a rest because tasks keep failing there."""
         self.latest = LatestStarts()
+        """When those with a reservation in time start at the latest."""
         self.due: dict[str, None] = {}
         """Those who wait although their turn has come."""
         self.reserved: dict[str, tuple[str, ...]] = {}
