@@ -942,6 +942,21 @@ def test_resized_work_survives_a_restart() -> None:
     assert other.snapshot() == scene
 
 
+def test_work_that_had_more_tasks_than_it_may_have_now_survives_a_restart() -> None:
+    """Two are done and one is on its way out, of a group that may have only one by now."""
+    world = cluster("a=8").run(gang("g", tasks=1, most=4)).tasks("g", FINISHED, 0, 1)
+    world.edit(gang("g", tasks=1, most=1))
+    assert [verb for verb, _, _ in decided(world.cycle())] == ["evict"]
+    scene = world.engine.snapshot()
+
+    other = Engine(scene.topology, scene.policy, scene.memory, scene.queues)
+    for event in scene.events():
+        other.observe(event)
+
+    assert other.decide(0.0).decisions == ()
+    assert other.snapshot() == scene
+
+
 # -- contradictions -------------------------------------------------------------------------
 
 
