@@ -551,6 +551,7 @@ class Engine:
             return self._quiet
         self._learn(now)
         desk.decisions = []
+        desk.fresh.clear()
         desk.begun = {}
         told: dict[str, None] = {}
         wakes = [self._upkeep.run()]

@@ -112,17 +112,27 @@ class Shadow:
     def _carry_out(self, decision: Decision, at: float) -> Iterator[str]:
         match decision:
             case Bind(name, placement, _):
-                tasks = placement.group, placement.tasks
-                self.beside.observe(TasksChanged(name, *tasks, TaskState.RUNNING, at))
+                self._become(name, placement.group, placement.tasks, TaskState.RUNNING, at)
                 if name not in self.starts:
                     self.starts[name] = at
                     if name in self.ended:
                         heappush(self.ends, (at + self.ended[name], name))
                     yield name
             case Evict(name, group, tasks, _, _):
-                self.beside.observe(TasksChanged(name, group, tasks, TaskState.PENDING, at))
+                self._become(name, group, tasks, TaskState.PENDING, at)
             case _:
                 pass
+
+    # wide: which tasks, of what, become what and when
+    def _become(
+        self, name: str, group: str, tasks: tuple[int, ...], state: TaskState, at: float
+    ) -> None:
+        """Let tasks reach a state; who was bound and evicted in one plan only leaves."""
+        states = self.beside.entries()[name].members[group].states
+        before = TaskState.ASSUMED if state == TaskState.RUNNING else TaskState.RELEASING
+        some = tuple(task for task in tasks if states[task] == before)
+        if some:
+            self.beside.observe(TasksChanged(name, group, some, state, at))
 
     @property
     def wake_at(self) -> float | None:

@@ -777,4 +777,5 @@ class DefaultCourt:
         new._seen, new._epoch, new._until = self._seen, self._epoch, self._until
         new._classes, new._has_rivals = dict(self._classes), self._has_rivals
         new._rivals_seen, new._moved_on = self._rivals_seen, dict(self._moved_on)
+        new.evicts = self.evicts
         return new

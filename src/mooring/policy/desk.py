@@ -103,6 +103,8 @@ class Desk:
         self.departures = Departures(self)
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
+        self.fresh: dict[str, None] = {}
+        """Those who start in this cycle: nobody is asked to leave who is only just told to come."""
         self.starts = 0
         """How many workloads have started."""
         self.version = 0
@@ -138,6 +140,7 @@ class Desk:
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
+        new.fresh = dict(self.fresh)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
@@ -389,6 +392,7 @@ class Desk:
         self.books.commit()
         if entry.started_at is None or not entry.is_placed:
             entry.started_at = self.now
+            self.fresh[entry.workload.name] = None
             self.number_start(entry)
             self.begun[entry.workload.name] = entry.past
         if not seats.rows:
