@@ -517,3 +517,16 @@ def test_nothing_grows_beside_what_is_on_its_way_out() -> None:
     plan = world.submit(task("high", 2, priority=1)).cycle(1.0)
 
     assert ("bind", "low") not in [(verb, name) for verb, name, _ in decided(plan)]
+
+
+def test_who_asks_for_nothing_that_is_counted_has_no_claim_on_others() -> None:
+    """Only devices have quotas: work without any does not reclaim borrowed devices for a CPU."""
+    queues = (Queue("a", quotas=(Quota("gpu", quota=1000),)), Queue("b"))
+    policy = Policy(eviction=Eviction(minimum_run_s=()))
+    world = cluster("n=2", on("n", cpu=2), policy=policy).see(QueuesChanged(queues))
+    world.run(gang("borrows", tasks=2, cpu=1, queue="b"), now=0.0)
+
+    assert world.submit(gang("small", gpus=0, cpu=1, queue="a")).cycle(1.0).decisions == ()
+    plan = world.submit(task("device", cpu=1, queue="a")).cycle(2.0)
+
+    assert decided(plan) == [("evict", "borrows", (0, 1))]

@@ -201,7 +201,12 @@ class Rights:
     def _asked(
         self, gone: Sequence[Legal], some: Sequence[tuple[Item, Key]] | None = None
     ) -> Iterator[Legal]:
-        """Yield those of other queues (or only some) who may be asked, if these leave anyway."""
+        """Yield those of other queues (or only some) who may be asked, if these leave anyway.
+
+        Nobody has a claim who asks for nothing that is counted.
+        """
+        if not self.newcomer.size:
+            return
         after = After(self.line, self.newcomer, [item for item, _ in gone])
         tree, p = self.desk.tree, self.newcomer
         rule = tree.queues[p.queue].eviction.reclaim
