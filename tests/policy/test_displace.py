@@ -530,3 +530,15 @@ def test_who_asks_for_nothing_that_is_counted_has_no_claim_on_others() -> None:
     plan = world.submit(task("device", cpu=1, queue="a")).cycle(2.0)
 
     assert decided(plan) == [("evict", "borrows", (0, 1))]
+
+
+def test_minimum_run_time_counts_from_when_all_of_it_runs() -> None:
+    """Before that there is no time to wait for: the world tells when it runs."""
+    world = cluster("a=1").submit(replace(task("low"), minimum_run_s=50.0))
+    world.cycle(0.0)
+    world.submit(task("high", priority=1))
+
+    assert world.cycle(10.0).wake_at is None
+    world.see(TasksChanged("low", "main", (0,), TaskState.RUNNING, 20.0))
+    assert world.cycle(20.0).wake_at == 70.0
+    assert decided(world.cycle(70.0)) == [("evict", "low", (0,))]

@@ -226,10 +226,10 @@ class Rights:
         least = self._minimum_run(item, cause)
         if not least:
             return True
-        since = self.desk.now if item.since is None else item.since
-        if since + least <= self.desk.now:
+        ends_at = NEVER if item.since is None else item.since + least  # it is told when it runs
+        if ends_at <= self.desk.now:
             return True
-        self.until = min(self.until, since + least)
+        self.until = min(self.until, ends_at)
         return False
 
     def _minimum_run(self, item: Item, cause: str) -> float:

@@ -190,7 +190,7 @@ class Patience:
             least = max(least, self.desk.entries[item.workload].workload.minimum_run_s)
         if not least:
             return -inf
-        return (self.desk.now if item.since is None else item.since) + least
+        return inf if item.since is None else item.since + least  # it is told when it runs
 
     def _least(self, queue: int, cause: str) -> float:
         """Return what the queues say, or else the policy."""
