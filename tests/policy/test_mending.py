@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.engine import Engine
-from mooring.model.events import Event, NodeChanged, NodeJoined, QueuesChanged, Submitted
+from mooring.model.events import (
+    Event,
+    NodeChanged,
+    NodeJoined,
+    NodeLeft,
+    QueuesChanged,
+    Submitted,
+)
 from mooring.model.plan import Exhausted, OverQuota, Stopped
 from mooring.model.queues import Queue, Quota, ResourceGroup
 from mooring.model.settings import Eviction, Policy
@@ -178,3 +185,19 @@ def test_growth_beside_what_runs_by_node_minds_quota_where_it_is_placed() -> Non
 
     assert plan.decisions == ()
     assert reasons(world, "h") == (OverQuota("default", "H100", "gpu", 1000, 0, ever=True),)
+
+
+def test_kinds_of_nodes_that_are_gone_leave_no_trace() -> None:
+    """Nothing is shared that there is none of, whatever there was before."""
+
+    def pairs(*events: Event) -> object:
+        engine = Engine(Topology(), queues=(Queue("a"), Queue("b")))
+        for event in events:
+            engine.observe(event)
+            engine.snapshot()
+        engine.observe(Submitted(task("t", 4, queue="a")))
+        return engine.desk.tree.pairs, engine.decide(1.0)
+
+    new = node("n", 2, model="H100")
+    old = [NodeJoined(node("n", 2, model="A100")), NodeJoined(node("m", 2, model="B200"))]
+    assert pairs(*old, NodeLeft("m"), NodeChanged(new)) == pairs(NodeJoined(new))

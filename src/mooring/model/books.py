@@ -111,6 +111,8 @@ class Books:
         """Flavors without labels are those of all nodes; else only where there is no GPU model."""
         self.kinds: list[tuple[str, ...]] = []
         """Kinds of nodes: the flavors that their nodes have, the one they are charged as first."""
+        self._there: tuple[int, list[int]] = (-1, [])
+        """The kinds that there are nodes of, and for which epoch."""
         self.assignments: list[Assignment] = []
         self.queues: list[str] = []
         self._queue_of: dict[str, int] = {}
@@ -316,6 +318,13 @@ class Books:
         if names not in self.kinds:
             self.kinds.append(names)
         return self.kinds.index(names)
+
+    def kinds_there(self) -> list[int]:
+        """Return the kinds of the nodes that are there, by name."""
+        if self._there[0] != self.epoch:
+            found = np.unique(self.kind[self.present]).tolist()
+            self._there = (self.epoch, sorted(found, key=self.kinds.__getitem__))
+        return self._there[1]
 
     def name_flavors(self, flavors: tuple[Flavor, ...], *, plain_anywhere: bool = False) -> None:
         """Let these flavors have names; what is charged already stays charged as it is.

@@ -117,7 +117,7 @@ def likely(desk: Desk, ask: Ask, account: int) -> Request:
         return desk.request(ask, account, _roomiest(desk, ask))
     flavors = {}
     for group in groups:
-        have = {name for kind in set(desk.books.kind.tolist()) for name in desk.books.kinds[kind]}
+        have = {name for kind in desk.books.kinds_there() for name in desk.books.kinds[kind]}
         first = next((flavor for flavor in group.flavors if flavor in have), group.flavors[0])
         flavors.update(dict.fromkeys(group.resources, first))
     return desk.request(assigned(desk, ask, flavors), account)
@@ -126,10 +126,9 @@ def likely(desk: Desk, ask: Ask, account: int) -> Request:
 def _roomiest(desk: Desk, ask: Ask) -> int:
     """Return the kind of nodes that could hold most of an ask."""
     books, leaf = desk.books, max(ask.leaves, key=lambda leaf: leaf.count, default=None)
-    if leaf is None or not books.kinds:
-        return BY_NODE
-    if len(books.kinds) == 1:
-        return 0
+    kinds = books.kinds_there()
+    if leaf is None or len(kinds) <= 1:
+        return kinds[0] if leaf is not None and kinds else BY_NODE
     ever = desk.placer.fit(leaf).ever[-1]
-    room = [int(ever[books.kind == kind].sum()) for kind in range(len(books.kinds))]
-    return min(range(len(room)), key=lambda kind: (-room[kind], books.kinds[kind]))
+    room = {kind: int(ever[books.kind == kind].sum()) for kind in kinds}
+    return min(kinds, key=lambda kind: (-room[kind], books.kinds[kind]))

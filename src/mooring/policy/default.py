@@ -78,7 +78,7 @@ class DefaultCourt:
         """The queue in whose lines a workload stands."""
         self.bookings = Bookings(desk, self._lines, self._queue_of, self._stands)
         self.claims = Claims(desk)
-        self._tree, self._kinds = desk.tree, len(desk.books.kinds)
+        self._tree, self._kinds = desk.tree, desk.books.kinds_there()
         self._seen = 0
         self._epoch = 0
         self._yardstick: Yardstick | None = None
@@ -222,14 +222,14 @@ class DefaultCourt:
             for line in lines.sleeping.values():
                 line.tried_at = -1
             lines.wake(list(lines.sleeping.values()))
-        kinds = len(self.desk.books.kinds)
-        may_differ = kinds > 1 or kinds != self._kinds or self.desk.has_groups
+        kinds = self.desk.books.kinds_there()
+        may_differ = len(kinds) > 1 or kinds != self._kinds or self.desk.has_groups
         if self._tree is not self.desk.tree or (self.desk.tree.pairs and may_differ):
             self._renew_claims()
 
     def _renew_claims(self) -> None:
         """Count all claims anew: the queues, what they name or the nodes have changed."""
-        self._tree, self._kinds = self.desk.tree, len(self.desk.books.kinds)
+        self._tree, self._kinds = self.desk.tree, self.desk.books.kinds_there()
         self.claims.renew()
         for lines in self._lines.values():
             for item in lines:

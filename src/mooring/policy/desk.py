@@ -242,7 +242,7 @@ class Desk:
         if self.policy.profile == "default" and len(self.queues) > 1:
             for resource in AUTOMATIC:
                 if not any(what == resource for _, what in pairs):
-                    kinds = sorted(self.books.kinds)  # not as they came
+                    kinds = [self.books.kinds[kind] for kind in self.books.kinds_there()]
                     pairs.update(dict.fromkeys((kind[0], resource) for kind in kinds))
         return list(pairs)
 

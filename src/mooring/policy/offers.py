@@ -116,10 +116,9 @@ def _assigned(
 
 def kinds_of(desk: Desk, ask: Ask) -> list[int]:
     """Return the kinds of nodes that an ask could be on, by name; all, if it could be on none."""
-    books, every = desk.books, list(range(len(desk.books.kinds)))
-    if len(every) == 1:
+    books, every = desk.books, desk.books.kinds_there()
+    if len(every) <= 1:
         return every
-    every.sort(key=books.kinds.__getitem__)
     desk.placer.aim(ask.avoid)
     rows = [desk.placer.fit(leaf).allowed for leaf in ask.leaves]
     found = {kind for allowed in rows for kind in np.unique(books.kind[allowed]).tolist()}
@@ -144,7 +143,7 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
         min(int(f[desk.books.kind == kind].sum()) for f in fits) if fits else 0 for kind in kinds
     ]
     requests: list[tuple[Request, list[int]]] = []
-    free = [kind for kind in kinds if kind not in ask.barred]
+    free = [kind for kind in desk.books.kinds_there() if kind not in ask.barred]
     for kind in sorted(free, key=lambda kind: (-room[kind], desk.books.kinds[kind])):
         request = desk.request(ask, entry.account, kind)
         known = next((some for other, some in requests if other == request), None)
