@@ -563,6 +563,15 @@ def test_smaller_maximum_does_not_evict_more_than_is_above_it() -> None:
     assert evicts(plan) == []
 
 
+def test_surplus_that_refused_to_leave_is_asked_again() -> None:
+    world = cluster("a=4").run(gang("g", tasks=1, most=3)).edit(gang("g", tasks=1, most=1))
+    assert decided(world.cycle()) == [("evict", "g", (1, 2))]
+
+    world.tasks("g", RUNNING, 1, 2)
+
+    assert decided(world.cycle()) == [("evict", "g", (1, 2))]
+
+
 def test_bigger_minimum_of_running_work_is_reached() -> None:
     world = cluster("a=8").run(gang("g", tasks=2)).edit(gang("g", tasks=4))
 

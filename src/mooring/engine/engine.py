@@ -404,6 +404,8 @@ class Engine:
             entry.running_since = at
             self.desk.note_move(entry)
             self._upkeep.look_at(event.workload)
+        if came_back:
+            self._resized[event.workload] = None  # it may have more than it may have
         if came_back or state == TaskState.RELEASING:
             self.desk.note_move(entry)
         if came_back or state in (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED):
