@@ -190,6 +190,7 @@ class Books:
 
     def _bind_views(self) -> None:
         self.open_of = views(self.open)
+        self.releasing_of = views(self.releasing)
         self.share_of = views(self.share)
         self.mig_of = views(self.mig_used)
         self._mig_twice_of = views(self.mig_twice)
@@ -792,11 +793,17 @@ class Books:
     def _release(
         self, sign: int, demand: Demand, rows: Sequence[int], account: int, flavor: int
     ) -> None:
-        for row in rows:
+        if len(rows) == 1:
+            row = rows[0]
             for r, amount in demand.pairs:
-                self.releasing[r, row] += sign * amount
-        if len(rows):
-            self._charge_rows(-sign, demand, np.asarray(rows, INT), account, flavor)
+                self.releasing_of[r][row] += sign * amount
+            charged = self.charged_kind_of[row] if flavor == BY_NODE else flavor
+            self._charge(-sign, demand, 1, account, charged)
+        elif len(rows):
+            many = np.asarray(rows, INT)
+            for r, amount in demand.pairs:
+                np.add.at(self.releasing[r], many, sign * amount)
+            self._charge_rows(-sign, demand, many, account, flavor)
 
     # wide: what a task is, where it will be and who pays
     def _hold(

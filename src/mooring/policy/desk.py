@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.model.books import Books
+    from mooring.model.demand import Demand
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
     from mooring.policy.ask import Part
+    from mooring.policy.evict import Victim
     from mooring.policy.profile import Profile
 
 TaskKey = tuple[str, str, int]
@@ -461,6 +463,38 @@ class Desk:
         name = entry.workload.name
         self.decisions.append(Evict(name, members.group.name, tuple(tasks), cause, beneficiary))
 
+    def evict_many(self, victims: Iterable[Victim], beneficiary: str) -> list[TaskKey]:
+        """Let victims leave for somebody, as `evict` does, and return their tasks."""
+        found: list[TaskKey] = []
+        rows: dict[tuple[Demand, int, int], list[int]] = {}
+        for victim in victims:
+            entry, name = victim.entry, victim.entry.workload.name
+            groups: dict[str, list[int]] = {}
+            for group, task in victim.tasks:
+                groups.setdefault(group, []).append(task)
+                found.append((name, group, task))
+            for group, tasks in groups.items():
+                members = entry.members[group]
+                key = (members.demand, entry.account, members.flavor)
+                rows.setdefault(key, []).extend(self._see_off(name, members, tasks))
+                self.decisions.append(Evict(name, group, tuple(tasks), victim.cause, beneficiary))
+            self.note_move(entry)
+        for (demand, account, flavor), some in rows.items():
+            self.books.begin_release(demand, some, account, flavor)
+        self.books.commit()
+        return found
+
+    def _see_off(self, name: str, members: Members, tasks: Sequence[int]) -> list[int]:
+        """Note that tasks are on their way out; return their rows."""
+        found = []
+        for task in tasks:
+            row = members.rows[task]
+            if row != NOWHERE and members.states[task] != TaskState.RELEASING:
+                self.departures.begin((name, members.group.name, task), row)
+                found.append(row)
+            members.states[task] = TaskState.RELEASING
+        return found
+
     def evict_all(self, entry: Entry, cause: str, beneficiary: str = "") -> None:
         """Let a whole workload leave."""
         self.note_leaving(entry)
@@ -475,15 +509,20 @@ class Desk:
             self.semi[entry.workload.name] = None
         self.promises.touch(entry.workload.name)
 
-    def note_leaving(self, entry: Entry) -> None:
-        """Note that a run of a workload is over."""
+    def note_leaving(self, entry: Entry, cause: str = "") -> None:
+        """Note that a run of a workload is over; with a cause: for another's sake."""
         ran_s = self.now - entry.running_since if entry.running_since is not None else 0.0
         past = entry.past
-        entry.past = replace(
-            past,
-            attained_s=past.attained_s + ran_s,
-            saved_s=past.saved_s + self.saved(entry),
-            evicted_at=self.now,
+        entry.past = Past(
+            past.failures,
+            past.attained_s + ran_s,
+            past.saved_s + self.saved(entry),
+            past.evictions + bool(cause),
+            past.quantum_evictions + (cause == "quantum"),
+            self.now,
+            past.is_bold,
+            past.is_over,
+            past.bypassed,
         )
         self.overtakers.pop(entry.workload.name, None)
         entry.running_since = None

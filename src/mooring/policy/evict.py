@@ -7,7 +7,7 @@ nothing is evicted before the place of the beneficiary is known, and that place 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mooring.model.entry import NOWHERE, Entry
@@ -189,16 +189,7 @@ def carry_out(
     name = entry.workload.name
     leaving = [(other.entry.workload.name, *task) for other in others for task in other.tasks]
     for victim in victims:
-        other = victim.entry
-        is_whole = victim.is_whole
-        if is_whole:
-            desk.note_leaving(other)
-            quantum = other.past.quantum_evictions + (victim.cause == "quantum")
-            other.past = replace(
-                other.past, evictions=other.past.evictions + 1, quantum_evictions=quantum
-            )
-        for group, members in other.members.items():
-            tasks = [task for of, task in victim.tasks if of == group]
-            desk.evict(other, members, tasks, victim.cause, name)
-            leaving += [(other.workload.name, group, task) for task in tasks]
+        if victim.is_whole:
+            desk.note_leaving(victim.entry, victim.cause)
+    leaving += desk.evict_many(victims, name)
     desk.hold(entry, seats, leaving, which)

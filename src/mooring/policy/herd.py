@@ -12,14 +12,15 @@ import numpy as np
 
 from mooring.model.columns import INT, views
 from mooring.model.demand import DeviceKind
-from mooring.policy.roll import price
+from mooring.policy.roll import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.model.demand import Demand
+    from mooring.model.entry import Entry
     from mooring.policy.desk import Desk
-    from mooring.policy.evict import Victim
+    from mooring.policy.evict import Tasks, Victim
     from mooring.policy.item import Name
 
 Where = tuple[tuple[int, "Demand"], ...]
@@ -31,7 +32,7 @@ class Herd:
 
     def __init__(self, desk: Desk, victims: Iterable[Victim] = ()) -> None:
         self.desk = desk
-        self.victims: dict[Name, Victim] = {}
+        self.names: dict[Name, None] = {}
         self.units: dict[str, dict[Name, None]] = {}
         """Of each workload, its units above the minimum."""
         self.on: dict[int, dict[Name, None]] = {}
@@ -43,29 +44,45 @@ class Herd:
         """Rows with parts of devices, which cannot be added up, and how many tasks have them."""
         self.touched: list[int] = []
         """Rows where somebody came or left."""
+        self._row: dict[Name, int] = {}
+        self._demand: dict[Name, Demand] = {}
+        """Where single tasks were when they were taken in, and what they have there."""
         self._where: dict[Name, Where] = {}
-        self._prices: dict[Name, float] = {}
-        self._priced_at = desk.now
-        self.take(victims)
+        """The same of all others."""
+        self._victims = {victim.name: victim for victim in victims}
+        self.take(self._victims)
 
     def __len__(self) -> int:
-        return len(self.victims)
+        return len(self.names)
 
-    def take(self, victims: Iterable[Victim]) -> None:
+    def victim(self, name: Name) -> Victim:
+        """Return one who may be chosen."""
+        return self._victims[name]
+
+    def entry(self, name: Name) -> Entry:
+        """Return the workload of one who may be chosen."""
+        return self.desk.entries[name[0]]
+
+    def tasks(self, name: Name) -> Tasks:
+        """Return what would leave with one who may be chosen."""
+        return self._victims[name].tasks
+
+    def take(self, names: Iterable[Name]) -> None:
         """Take some in."""
-        on, known = self.on, self._where
+        on = self.on
         rows: dict[Demand, list[int]] = {}
-        for victim in victims:
-            members, name = victim.entry.members, victim.name
-            self.victims[name] = victim
-            if victim.unit:
+        for name in names:
+            self.names[name] = None
+            if name[1]:
                 self.units.setdefault(name[0], {})[name] = None
-                self._prices.pop((name[0], 0), None)
-            where = []
-            for group, task in victim.tasks:
-                part = members[group]
-                row, demand = part.rows[task], part.demand
-                where.append((row, demand))
+            members = self.entry(name).members
+            parts = [(members[group], task) for group, task in self.tasks(name)]
+            where = [(part.rows[task], part.demand) for part, task in parts]
+            if len(where) == 1:
+                self._row[name], self._demand[name] = where[0]
+            else:
+                self._where[name] = tuple(where)
+            for row, demand in where:
                 if row in on:
                     on[row][name] = None
                 else:
@@ -74,22 +91,21 @@ class Herd:
                     rows[demand].append(row)
                 else:
                     rows[demand] = [row]
-            known[name] = tuple(where)
-        for demand, some in rows.items():
-            self._count(demand, some, 1)
+        for demand, many in rows.items():
+            self._count(demand, many, 1)
 
     def drop(self, name: Name) -> None:
         """Let one go, if it is there."""
-        victim = self.victims.pop(name, None)
-        if victim is None:
+        if name not in self.names:
             return
-        if victim.unit:
+        if name[1]:
             del self.units[name[0]][name]
-            self._prices.pop((name[0], 0), None)
-        self._prices.pop(name, None)
-        for row, demand in self._where.pop(name):
+        for row, demand in self.where(name):
             self.on[row].pop(name, None)
             self._count(demand, [row], -1)
+        for known in (self._row, self._demand, self._where):
+            known.pop(name, None)
+        del self.names[name]
 
     def _count(self, demand: Demand, rows: list[int], sign: int) -> None:
         """Add what tasks have, or take it away."""
@@ -104,20 +120,18 @@ class Herd:
         for row in rows if demand.kind > DeviceKind.WHOLE else ():
             self.odd[row] = self.odd.get(row, 0) + sign
 
-    def has(self, name: Name) -> Where:
+    def where(self, name: Name) -> Where:
         """Return where one is, and what it has there."""
-        return self._where[name]
+        row = self._row.get(name)
+        return self._where[name] if row is None else ((row, self._demand[name]),)
+
+    def single(self, name: Name) -> Demand | None:
+        """Return what one has who is a single task; None: it is several."""
+        return self._demand.get(name)
 
     def price(self, name: Name) -> float:
         """Return what it costs to make one leave, and its units with it."""
-        if self._priced_at != self.desk.now:
-            self._priced_at = self.desk.now
-            self._prices.clear()
-        known = self._prices.get(name)
-        if known is None:
-            known = price(self.desk, self.victims[name])
-            if not name[1] and name[0] in self.units:
-                some = [self.victims[unit] for unit in self.units[name[0]]]
-                known += sum(price(self.desk, unit) for unit in some)
-            self._prices[name] = known
-        return known
+        tasks = self.tasks(name)
+        if self.units and not name[1] and name[0] in self.units:
+            tasks = (*tasks, *(task for unit in self.units[name[0]] for task in self.tasks(unit)))
+        return cost_of(self.desk, self.entry(name), tasks)

@@ -7,6 +7,7 @@ minimum run is over.
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from mooring.policy.slots import Slots
 from mooring.policy.spans import NEVER, Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mooring.policy.desk import Desk
+    from mooring.policy.evict import Tasks, Victim
     from mooring.policy.item import Item, Name, Size
     from mooring.policy.offers import Offer
     from mooring.policy.roll import Roll
@@ -39,7 +41,8 @@ class Quarry(Herd):
         self.roll = roll
         self.charged: dict[int, dict[int, int]] = {}
         """By queue and pair, what all of them are charged."""
-        self._sizes: dict[Name, tuple[int, Size]] = {}
+        self._items: dict[Name, Item] = {}
+        self._causes: dict[Name, str] = {}
         self._spans: dict[SpanKey, dict[Name, None]] = {}
         """Everybody in the spans, candidate or not."""
         self._spans_of: dict[Name, tuple[SpanKey, ...]] = {}
@@ -79,29 +82,29 @@ class Quarry(Herd):
                 continue
             chain, at = line.whereabouts(name)
             for span in spans.get(chain.number, ()):
-                if at >= span.first and self._enter((chain.number, span.cause), chain.items[at]):
-                    self._admit([chain.items[at]], span.cause)
+                if at >= span.first:
+                    self._enter(span, {name: chain.items[at]})
         self._seen = len(self.roll.changes)
 
     def _mend(self, line: Line, span: Span) -> None:
         """Compare a span with who is known to be in it."""
-        key, items = (span.chain.number, span.cause), span.chain.items[span.first :]
-        inside = self._spans.setdefault(key, {})
+        key = (span.chain.number, span.cause)
+        items = {item.name: item for item in span.chain.items[span.first :]}
+        inside = self._spans.get(key, {})
+        for name in [name for name in inside if name not in items]:
+            self._exit(line, key, name)
         if inside:
-            present = {item.name for item in items}
-            for name in [name for name in inside if name not in present]:
-                self._exit(line, key, name)
-        self._admit([item for item in items if self._enter(key, item)], span.cause)
+            items = {name: item for name, item in items.items() if name not in inside}
+        self._enter(span, items)
 
-    def _enter(self, key: SpanKey, item: Item) -> bool:
-        """Note that one is in a span; return whether that is new."""
-        name, inside = item.name, self._spans.setdefault(key, {})
-        if name in inside:
-            return False
-        inside[name] = None
-        known = self._spans_of.get(name)
-        self._spans_of[name] = (key,) if known is None else (*known, key)
-        return True
+    def _enter(self, span: Span, items: dict[Name, Item]) -> None:
+        """Note that some are in a span, and take in whoever has run its time."""
+        only = ((span.chain.number, span.cause),)
+        self._spans.setdefault(only[0], {}).update(dict.fromkeys(items))
+        known = self._spans_of
+        for name in items:
+            known[name] = known[name] + only if name in known else only
+        self._admit(items, span.cause)
 
     def _exit(self, line: Line, key: SpanKey, name: Name) -> None:
         """Let one leave a span; in another it may still be."""
@@ -111,7 +114,7 @@ class Quarry(Herd):
         if others:
             self._spans_of[name] = others
         for _, cause in others:
-            self._admit([line[name]], cause)
+            self._admit({name: line[name]}, cause)
 
     def _forget(self, name: Name) -> None:
         """Drop one who is no longer what or where it was."""
@@ -119,43 +122,55 @@ class Quarry(Herd):
             del self._spans[key][name]
         self.drop(name)
 
-    def _admit(self, items: Iterable[Item], cause: str) -> None:
+    def _admit(self, items: dict[Name, Item], cause: str) -> None:
         """Take some in, now or when they have run their time."""
-        found, now = [], self.desk.now
-        for item in items:
-            name = item.name
-            if name in self.victims or not item.preemptible:
+        entries, now, found = self.desk.entries, self.desk.now, []
+        sizes: Counter[tuple[int, Size]] = Counter()
+        for name, item in items.items():
+            if name in self._items or not item.preemptible:
                 continue
-            ends = self._patience.ends(item, cause)
+            ends = self._patience.ends(item, entries[item.workload].workload, cause)
             if ends > now:
                 heappush(self._protected, (ends, name, cause))
                 continue
-            found.append(self.roll.victim(item, cause))
-            self._sizes[name] = item.queue, item.size
-            self._charge(item.queue, item.size, 1)
+            found.append(name)
+            self._items[name], self._causes[name] = item, cause
+            sizes[item.queue, item.size] += 1
         self.take(found)
+        for kind, count in sizes.items():
+            self._charge(*kind, count)
+
+    def victim(self, name: Name) -> Victim:
+        """Return one who may be chosen."""
+        return self.roll.victim(self._items[name], self._causes[name])
+
+    def tasks(self, name: Name) -> Tasks:
+        """Return what would leave with one who may be chosen."""
+        return self.roll.tasks(name)
 
     def drop(self, name: Name) -> None:
         """Let one go, if it is there."""
         super().drop(name)
-        queue, size = self._sizes.pop(name, (0, ()))
-        self._charge(queue, size, -1)
+        item = self._items.pop(name, None)
+        if item is not None:
+            del self._causes[name]
+            self._charge(item.queue, item.size, -1)
 
-    def _charge(self, queue: int, size: Size, sign: int) -> None:
+    def _charge(self, queue: int, size: Size, count: int) -> None:
         charged = self.charged.setdefault(queue, {})
         for pair, amount in size:
-            charged[pair] = charged.get(pair, 0) + sign * amount
+            charged[pair] = charged.get(pair, 0) + count * amount
 
     def _is_protected(self, name: Name, cause: str) -> bool:
         is_inside = any(of == cause for _, of in self._spans_of.get(name, ()))
-        return is_inside and name not in self.victims
+        return is_inside and name not in self._items
 
     def _let_go(self, line: Line) -> None:
         """Take in those whose minimum run is over."""
         while self._protected and self._protected[0][0] <= self.desk.now:
             _, name, cause = heappop(self._protected)
             if self._is_protected(name, cause):
-                self._admit([line[name]], cause)
+                self._admit({name: line[name]}, cause)
 
 
 class Quarries:

@@ -10,15 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
+from mooring.model.workload import TaskState
 from mooring.policy.ask import compile_ask
 from mooring.policy.evict import Victim
 from mooring.policy.standing import Item, Line, rank_of, size_of
+from mooring.policy.tree import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.model.books import Bill
-    from mooring.model.entry import Entry
+    from mooring.model.entry import Entry, Members
     from mooring.policy.desk import Desk
     from mooring.policy.evict import Tasks
     from mooring.policy.lines import Request
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.policy.standing import Name, Size
 
 HOUR = 3600.0
+ASSUMED, RUNNING = int(TaskState.ASSUMED), int(TaskState.RUNNING)
 MOST = 1 << 16
 """So many changes are noted, then it begins anew."""
 
@@ -41,6 +44,7 @@ class Roll:
         self._units: dict[str, int] = {}
         """How many items each workload has."""
         self._sizes: dict[Bill, Size] = {}
+        self._singles: dict[str, Tasks] = {}
         self.changes: list[Name] = []
         """Names of items that came, left, changed or were moved, since it began anew."""
         self.age = 0
@@ -71,24 +75,29 @@ class Roll:
         return self._line
 
     def _catch_up(self, line: Line, moved: Iterable[str]) -> None:
+        gone, there = list[tuple[str, int]](), list[Item]()
         for name in moved:
             entry = self.desk.entries.get(name)
             before = [(name, unit) for unit in range(self._units.pop(name, 0))]
             for known in before:
                 del self._tasks[known]
             after = {} if entry is None else {item.name: item for item in self._items(entry)}
-            for known in reversed(before):
-                if known not in after:
-                    line.remove(known)
-            for item in after.values():
-                line.put(item)
+            gone += [known for known in reversed(before) if known not in after]
+            there += after.values()
             self.changes += dict.fromkeys((*before, *after))  # the same item may be elsewhere
+        line.remove_all(gone)
+        for item in there:
+            line.put(item)
 
     def _items(self, entry: Entry) -> list[Item]:
         """Return what runs of a workload, and note which tasks each item is."""
-        minimum, units = split(self.desk, entry)
         name = entry.workload.name
         hold = self.desk.holds.get(name)
+        if hold is None and len(entry.members) == 1:
+            ((group, members),) = entry.members.items()
+            if len(members.states) == 1:
+                return self._single(entry, group, members)
+        minimum, units = split(self.desk, entry)
         if hold is not None and not minimum:
             self._tasks[name, 0], self._units[name] = (), 1
             held = self._item(entry, 0, size_of(hold.size))
@@ -107,6 +116,18 @@ class Roll:
         self._units[name] = len(found)
         return found
 
+    def _single(self, entry: Entry, group: str, members: Members) -> list[Item]:
+        """Return what runs of a workload of a single task: the short way for many."""
+        if not ASSUMED <= members.states[0] <= RUNNING:
+            return []
+        name = entry.workload.name
+        tasks = self._singles.get(group)
+        if tasks is None:
+            tasks = self._singles[group] = ((group, 0),)
+        self._tasks[name, 0] = tasks
+        self._units[name] = 1
+        return [self._item(entry, 0, self._size(entry, tasks))]
+
     def _size(self, entry: Entry, tasks: Tasks) -> Size:
         """Return what tasks are charged; of single ones it is known."""
         if len(tasks) > 1:
@@ -123,22 +144,25 @@ class Roll:
         return size
 
     def _item(self, entry: Entry, unit: int, size: Size) -> Item:
-        workload, name = entry.workload, (entry.workload.name, unit)
-        preemptible = workload.preemptible and not (workload.semi_preemptible and not unit)
-        priority = self.desk.priority(entry)
-        rank = rank_of(name, workload.submitted_at, priority, is_preemptible=preemptible)
+        workload, desk = entry.workload, self.desk
+        name = workload.name
+        preemptible = workload.preemptible and (unit > 0 or not workload.semi_preemptible)
+        priority = desk.priority(entry)
+        lender = NOBODY
+        if desk.promises.loans:
+            lender = desk.promises.lender(name, self._tasks[name, unit])
         return Item(
-            workload.name,
+            name,
             unit,
             entry.queue,
             size,
-            rank,
+            rank_of((name, unit), workload.submitted_at, priority, is_preemptible=preemptible),
             priority,
             preemptible,
-            started=float(entry.start_number),
-            since=entry.running_since,
-            overtaker=entry.workload.name in self.desk.overtakers,
-            lender=self.desk.promises.lender(workload.name, self._tasks[name]),
+            float(entry.start_number),
+            entry.running_since,
+            name in desk.overtakers,
+            lender,
         )
 
     def newcomer(self, entry: Entry, size: Request, unit: int = 0) -> Item:
@@ -158,6 +182,10 @@ class Roll:
         assert self._line is not None
         return self._line[workload, unit]
 
+    def tasks(self, name: Name) -> Tasks:
+        """Return the tasks of a running item."""
+        return self._tasks[name]
+
     def victim(self, item: Item, cause: str) -> Victim:
         """Return an item as a victim."""
         entry = self.desk.entries[item.workload]
@@ -165,6 +193,9 @@ class Roll:
 
     def closed(self, victims: Iterable[Victim]) -> list[Victim]:
         """Return victims with all that leaves with them, one for each workload."""
+        victims = list(victims)
+        if all(not victim.unit and self._units[victim.name[0]] == 1 for victim in victims):
+            return victims
         causes: dict[str, str] = {}
         units: dict[str, dict[int, None]] = {}
         for victim in victims:
@@ -215,11 +246,17 @@ def _slice_sizes(desk: Desk, entry: Entry) -> dict[str, int]:
 
 def price(desk: Desk, victim: Victim) -> float:
     """Return what it costs to make a victim leave: GPU-hours since its checkpoint, and restart."""
-    entry, workload, milli = victim.entry, victim.entry.workload, 0
-    for group, _ in victim.tasks:
-        milli += max(entry.members[group].demand.weight - 1, 1)
-    since = desk.now if entry.running_since is None else entry.running_since
+    return cost_of(desk, victim.entry, victim.tasks)
+
+
+def cost_of(desk: Desk, entry: Entry, tasks: Tasks) -> float:
+    """Return what it costs to make tasks of a workload leave."""
+    workload, milli = entry.workload, 0
+    for group, _ in tasks:
+        milli += entry.members[group].demand.weight - 1 or 1
+    since = entry.running_since
     if workload.checkpoint_at is not None:
-        since = max(since, workload.checkpoint_at)
+        since = max(desk.now if since is None else since, workload.checkpoint_at)
+    lost_s = 0.0 if since is None else max(0.0, desk.now - since)
     restart = workload.restart_cost_s or desk.policy.eviction.restart_s
-    return milli / 1000 * (max(0.0, desk.now - since) + restart) / HOUR
+    return milli / 1000 * (lost_s + restart) / HOUR

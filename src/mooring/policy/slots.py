@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.fit import copies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mooring.model.books import Books
     from mooring.model.columns import Ints
@@ -37,6 +37,10 @@ Key = tuple[int, tuple[float, tuple[float, int]], int, int]
 """Cost, tie, row and number of a gain."""
 
 
+Who = tuple["Name", "Herd"]
+"""One victim, and where it is known."""
+
+
 class OnRow(NamedTuple):
     """One victim on one row; in this order they are asked to leave it."""
 
@@ -44,8 +48,7 @@ class OnRow(NamedTuple):
     """The part of its price that one of its nodes bears."""
     age: tuple[float, int]
     """The least is the youngest."""
-    name: Name
-    victim: Victim
+    who: Who
     frees: tuple[int, ...]
     """What it has there of each resource that is asked for."""
 
@@ -61,7 +64,9 @@ class Gain(NamedTuple):
     number: int
     """Of the gain on its node; it needs all before it."""
     slots: int
-    victims: tuple[OnRow, ...]
+    victims: tuple[Who, ...]
+    version: int = 0
+    """Of its row; it is no more once that has changed."""
 
 
 class Slots:
@@ -87,6 +92,8 @@ class Slots:
         self._known: dict[Demand, tuple[int, ...]] = {}
         """What a task has of each resource that is asked for."""
         self._gains: dict[int, list[Gain]] = {}
+        self._versions: dict[int, int] = {}
+        """How often rows have changed since gains were listed."""
         self._listed: Listed | None = None
         self._heap: list[Gain] = []
         """Gains that are not listed, and some that are no more."""
@@ -121,6 +128,7 @@ class Slots:
     def _forget(self) -> None:
         """Forget all gains."""
         self._gains.clear()
+        self._versions.clear()
         self._heap.clear()
         self._listed = None
 
@@ -143,7 +151,7 @@ class Slots:
             self.most[row] = self._most_at(row)
             self._gains.pop(row, None)
             if self._listed is not None:
-                self._listed.drop(row)
+                self._versions[row] = self._versions.get(row, 0) + 1
                 for gain in self._gains_at(row):
                     heappush(self._heap, gain)
 
@@ -177,12 +185,11 @@ class Slots:
         Units leave with their minimum.
         """
         gains = self._in_one_domain() if self.leaf.required > 0 else self._anywhere()
-        chosen = {each.name: each.victim for gain in gains for each in gain.victims}
+        chosen = {name: herd for gain in gains for name, herd in gain.victims}
         for herd in self.herds if any(herd.units for herd in self.herds) else ():
             for name, unit in list(chosen):
-                units = herd.units.get(name, ()) if not unit else ()
-                chosen.update((each, herd.victims[each]) for each in units)
-        return list(chosen.values())
+                chosen.update(dict.fromkeys(herd.units.get(name, ()) if not unit else (), herd))
+        return [herd.victim(name) for name, herd in chosen.items()]
 
     def _anywhere(self) -> list[Gain]:
         missing, taken = self.leaf.count - self.fit.total, list[Gain]()
@@ -198,19 +205,13 @@ class Slots:
 
     def _next(self) -> Gain | None:
         """Take out the cheapest gain that there is."""
-        listed, heap = self._list(), self._heap
-        while heap and not self._is_current(heap[0]):
+        listed, heap, versions = self._list(), self._heap, self._versions
+        while heap and heap[0].version != versions.get(heap[0].row, 0):
             heappop(heap)
-        first = listed.first()
+        first = listed.first(versions)
         if first is None or (heap and heap[0][:4] < first):
             return heappop(heap) if heap else None
-        listed.at += 1
-        gains = self._gains_at(first[2])
-        return gains[first[3]] if first[3] < len(gains) else self._next()
-
-    def _is_current(self, gain: Gain) -> bool:
-        known = self._gains.get(gain.row, ())
-        return gain.number < len(known) and known[gain.number] is gain
+        return listed.take(first)
 
     def _list(self) -> Listed:
         """List the gains of all rows; where victims are all alike that is done at once."""
@@ -227,15 +228,16 @@ class Slots:
 
     def _gather(self, row: int, alike: _Alike) -> bool:
         """Add the victims of a row, if all are single tasks of one shape with whole devices."""
-        found, shape = [], None
+        found: list[tuple[float, float, int, Who]] = []
+        shape: Demand | None = None
         for herd in self.herds:
             for name in herd.on.get(row, ()):
-                where = herd.has(name)
-                shape = shape or where[0][1]
-                if len(where) > 1 or where[0][1] is not shape:
+                has, entry = herd.single(name), herd.entry(name)
+                shape = shape or has
+                if has is None or has is not shape:
                     return False
-                entry = herd.victims[name].entry
-                found.append((herd.price(name), -(entry.started_at or 0.0), -entry.sequence))
+                started = entry.started_at or 0.0
+                found.append((herd.price(name), -started, -entry.sequence, (name, herd)))
         if shape is None or max(shape.kind, self.demand.kind) > DeviceKind.WHOLE:
             return False
         found.sort()
@@ -270,22 +272,23 @@ class Slots:
         if known is None:
             some = sorted(self._on(row))
             found = self._simulated(row, some) if self._is_odd(row) else self._counted(row, some)
-            known = self._gains[row] = _ascending(found) if self.fit.allowed[row] else []
+            version = self._versions.get(row, 0)
+            found = [gain._replace(version=version) for gain in _ascending(found)]
+            known = self._gains[row] = found if self.fit.allowed[row] else []
         return known
 
     def _on(self, row: int) -> list[OnRow]:
         found = []
         for herd in self.herds:
             for name in herd.on.get(row, ()):
-                victim, where = herd.victims[name], herd.has(name)
-                entry = victim.entry
+                entry, where = herd.entry(name), herd.where(name)
                 rows = 1 if len(where) == 1 else len({at for at, _ in where})
                 age = (-(entry.started_at or 0.0), -entry.sequence)
                 parts = [self._has(demand) for at, demand in where if at == row]
                 frees = parts[0]
                 if len(parts) > 1:
                     frees = tuple([sum(column) for column in zip(*parts, strict=True)])
-                found.append(OnRow(herd.price(name) / rows, age, name, victim, frees))
+                found.append(OnRow(herd.price(name) / rows, age, (name, herd), frees))
         return found
 
     def _has(self, demand: Demand) -> tuple[int, ...]:
@@ -330,8 +333,9 @@ class Slots:
         mark, is_up_to_date = books.checkpoint(), self._cursor == books.log_end
         found = [int(copies(books, self.demand, rows)[0])]
         for each in some:
-            entry = each.victim.entry
-            for group, task in each.victim.tasks:
+            name, herd = each.who
+            entry = herd.entry(name)
+            for group, task in herd.tasks(name):
                 members = entry.members[group]
                 if members.rows[task] == row:
                     mask = members.devices[task]
@@ -364,7 +368,8 @@ def _spare(pending: list[OnRow], left: list[int], amounts: Sequence[int]) -> lis
 
 def _gain(row: int, number: int, slots: int, victims: Sequence[OnRow]) -> Gain:
     cost = round(sum([each.price for each in victims]) / slots * FINE)
-    return Gain(cost, (len(victims) / slots, victims[0].age), row, number, slots, tuple(victims))
+    tie, who = (len(victims) / slots, victims[0].age), tuple([each.who for each in victims])
+    return Gain(cost, tie, row, number, slots, who)
 
 
 def _ascending(gains: list[Gain]) -> list[Gain]:
@@ -376,29 +381,40 @@ def _ascending(gains: list[Gain]) -> list[Gain]:
         while found and found[-1].cost > gain.cost:
             before = found.pop()
             slots, victims = before.slots + gain.slots, before.victims + gain.victims
-            gain = _gain(gain.row, before.number, slots, victims)
+            cost = round((before.cost * before.slots + gain.cost * gain.slots) / slots)
+            tie = (len(victims) / slots, before.tie[1])
+            gain = Gain(cost, tie, gain.row, before.number, slots, victims)
         found.append(gain._replace(number=len(found)))
     return found
 
 
 class Listed:
-    """Gains in order, only by their keys; some rows are no longer what they were."""
+    """Gains in order, as columns; those of rows that have changed since are no more."""
 
-    def __init__(self, keys: list[Key]) -> None:
-        self.keys = keys
-        self.at = 0
-        self._dropped: dict[int, None] = {}
+    def __init__(self, who: list[Who], *columns: list[Any]) -> None:
+        self._who = who
+        """Who is on rows, row by row, in the order in which they leave."""
+        self._keys, (self._rows, self._numbers, self._slots) = columns[:4], columns[4:7]
+        self._starts, self._ends = columns[7:]
+        """From and up to where a gain takes victims."""
+        self._at = 0
 
-    def drop(self, row: int) -> None:
-        """Leave out what was listed of a row."""
-        self._dropped[row] = None
-
-    def first(self) -> Key | None:
+    def first(self, versions: Mapping[int, int]) -> Key | None:
         """Return the key of the first gain that is left."""
-        keys = self.keys
-        while self.at < len(keys) and keys[self.at][2] in self._dropped:
-            self.at += 1
-        return keys[self.at] if self.at < len(keys) else None
+        rows, at = self._rows, self._at
+        while at < len(rows) and rows[at] in versions:
+            at += 1
+        self._at = at
+        if at == len(rows):
+            return None
+        cost, per_slot, started, sequence = [column[at] for column in self._keys]
+        return cost, (per_slot, (started, sequence)), rows[at], self._numbers[at]
+
+    def take(self, key: Key) -> Gain:
+        """Take out the first gain, which has this key."""
+        at = self._at
+        self._at += 1
+        return Gain(*key, self._slots[at], tuple(self._who[self._starts[at] : self._ends[at]]))
 
 
 class _Alike:
@@ -408,17 +424,19 @@ class _Alike:
         self.rows: list[int] = []
         self.frees: list[tuple[int, ...]] = []
         self.counts: list[int] = []
-        self.victims: list[tuple[float, float, int]] = []
-        """Price and age of each, row by row, in the order in which they leave."""
+        self.ages: list[tuple[float, float, int]] = []
+        """Price and age of each victim, row by row, in the order in which they leave."""
+        self.who: list[Who] = []
 
     def add(
-        self, row: int, victims: list[tuple[float, float, int]], frees: tuple[int, ...]
+        self, row: int, victims: list[tuple[float, float, int, Who]], frees: tuple[int, ...]
     ) -> None:
         """Add a row."""
         self.rows.append(row)
         self.frees.append(frees)
         self.counts.append(len(victims))
-        self.victims += victims
+        self.ages += [each[:3] for each in victims]
+        self.who += [each[3] for each in victims]
 
     def listed(self, books: Books, asks: Sequence[tuple[int, int]]) -> tuple[Listed, list[int]]:
         """Return all gains, and rows where a gain is cheaper than one before it."""
@@ -440,7 +458,7 @@ class _Alike:
         self, rows: Ints, first: Ints, gains: Ints, slots: Ints
     ) -> tuple[Listed, list[int]]:
         """Return gains by cost: which victim on which row is the last that it takes, for what."""
-        prices, started, sequence = np.array(self.victims).reshape(-1, 3).T
+        prices, started, sequence = np.array(self.ages).reshape(-1, 3).T
         is_next = np.diff(rows, prepend=-1) == 0
         start = np.where(is_next, np.roll(gains, 1) + 1, first)
         ends = np.column_stack((start, gains + 1)).ravel()
@@ -454,7 +472,5 @@ class _Alike:
         keys = (number, rows, sequence[start], started[start], per_slot, cost)
         order = some[np.lexsort([key[some] for key in keys])]
         ages = (started[start], sequence[start].astype(INT))
-        columns = [key[order].tolist() for key in (cost.astype(INT), per_slot, *ages)]
-        ties = zip(columns[1], zip(columns[2], columns[3], strict=True), strict=True)
-        where = (rows[order].tolist(), number[order].tolist())
-        return Listed(list(zip(columns[0], ties, *where, strict=True))), falling
+        columns = (cost.astype(INT), per_slot, *ages, rows, number, slots, start, gains + 1)
+        return Listed(self.who, *(column[order].tolist() for column in columns)), falling

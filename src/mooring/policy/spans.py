@@ -19,6 +19,7 @@ from mooring.policy.share import COVERED, IN_SHARE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mooring.model.workload import Workload
     from mooring.policy.desk import Desk
     from mooring.policy.item import Class, Item, Rank
     from mooring.policy.standing import Line, Place
@@ -181,13 +182,13 @@ class Patience:
         self.desk = desk
         self._known: dict[tuple[int, str], float] = {}
 
-    def ends(self, item: Item, cause: str) -> float:
+    def ends(self, item: Item, workload: Workload, cause: str) -> float:
         """Return from when on an item may be asked to leave, at the earliest."""
         least = self._known.get((item.queue, cause))
         if least is None:
             least = self._known[item.queue, cause] = self._least(item.queue, cause)
-        if not item.unit:
-            least = max(least, self.desk.entries[item.workload].workload.minimum_run_s)
+        if workload.minimum_run_s and not item.unit:
+            least = max(least, workload.minimum_run_s)
         if not least:
             return -inf
         return inf if item.since is None else item.since + least  # it is told when it runs

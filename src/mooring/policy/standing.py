@@ -15,6 +15,7 @@ and a start or an end takes back only the picks that it can touch.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ __all__ = [
 ]  # fmt: skip
 
 AMONG_COVERED = -1
+MANY = 64
+"""If more than so many leave a queue, and fewer stay, its chains are made anew."""
 State = tuple[Part, int, "Key | None"]
 """A part, how much of its log is picked, and up to which key the other parts are."""
 Test = Callable[[tuple[Class, ...]], bool]
@@ -185,6 +188,17 @@ class Line:
         for queue in leaf.path:
             self._relax(queue)
         return item
+
+    def remove_all(self, names: Sequence[Name]) -> None:
+        """Take items out, each minimum after its units; most of a queue at once, if they are."""
+        leaving = Counter([self._of[name][0].queue for name in names])
+        for queue, number in leaving.items():
+            leaf = self._leaves[queue]
+            staying = sum([len(chain.items) for chain in leaf.chains]) - number
+            if number > MANY and number > staying:
+                self._loosen(leaf)
+        for name in names:
+            self.remove(name)
 
     def _drop(self, leaf: Leaf, chain: Chain, at: int) -> None:
         """Take an item out of its chain."""
