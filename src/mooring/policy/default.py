@@ -775,6 +775,7 @@ class DefaultCourt:
         new.bookings = self.bookings.copy(desk, new._lines, new._queue_of, new._stands)
         new.claims = self.claims.copy(desk)
         new._seen, new._epoch, new._until = self._seen, self._epoch, self._until
+        new._tree, new._kinds = self._tree, self._kinds
         new._classes, new._has_rivals = dict(self._classes), self._has_rivals
         new._rivals_seen, new._moved_on = self._rivals_seen, dict(self._moved_on)
         new.evicts = self.evicts

@@ -66,7 +66,7 @@ def outgoing(desk: Desk, ask: Ask) -> list[Victim]:
         name, group, task = key
         if desk.now < desk.departures.since[key] + desk.policy.eviction.hold_s:
             tasks.setdefault(name, []).append((group, task))
-    return [Victim(desk.entries[name], tuple(some), "") for name, some in tasks.items()]
+    return [Victim(desk.entries[name], tuple(sorted(tasks[name])), "") for name in sorted(tasks)]
 
 
 def patience_ends(desk: Desk) -> float:
