@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.model.events import PolicyChanged, QueuesChanged, TasksChanged
-from mooring.model.plan import Bind, Leaving, NoRoom, Reserve, Stopped
+from mooring.model.plan import Leaving, NoRoom, Reserve, Stopped
 from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
 from mooring.model.settings import Eviction, Policy
 from mooring.model.workload import Shape, TaskState, TaskTerm
@@ -204,10 +204,14 @@ def test_nobody_starts_and_leaves_in_one_plan() -> None:
         task("beyond", 2, queue="b", priority=2, submitted_at=0.5),
     )
 
-    plan = world.cycle(2.0)
+    plans = [world.cycle(2.0)]
+    for now in (3.0, 4.0, 5.0):
+        world.confirm(plans[-1])
+        plans.append(world.cycle(now))
 
-    assert [(type(d), d.workload) for d in plan.decisions] == [(Bind, "small")]
-    assert world.engine.entries()["beyond"].past.evictions == 0
-    assert "beyond" in world.engine.waiting()
-    world.confirm(plan)
+    for plan in plans:
+        verbs = [(name, verb) for verb, name, _ in decided(plan)]
+        assert len({name for name, _ in verbs}) == len(verbs)
+    assert world.engine.running() == ["small"]
+    assert set(world.engine.waiting()) == {"too-big", "beyond"}
     world.settles()
