@@ -19,7 +19,7 @@ from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState, Workload
 from mooring.policy.default import DefaultCourt
-from tests.build import World, binds, cluster, decided, gang, node, on, reasons, task
+from tests.build import World, binds, cluster, decided, gang, node, on, reasons, task, used
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED
 
@@ -201,3 +201,20 @@ def test_kinds_of_nodes_that_are_gone_leave_no_trace() -> None:
     new = node("n", 2, model="H100")
     old = [NodeJoined(node("n", 2, model="A100")), NodeJoined(node("m", 2, model="B200"))]
     assert pairs(*old, NodeLeft("m"), NodeChanged(new)) == pairs(NodeJoined(new))
+
+
+def test_group_that_lost_all_its_nodes_comes_back_on_its_flavor_under_kueue() -> None:
+    """There is room of another flavor, of which the queue has had all that it may."""
+    some = (Quota("gpu", "H100", quota=1000, limit=1000), Quota("gpu", "A100", quota=1000))
+    groups = (ResourceGroup(("gpu",), ("H100", "A100")),)
+    policy = Policy(profile="kueue", undeclared="ignore")
+    world = cluster("a=1 b=1 c=1", on("b", model="A100"), policy=policy)
+    world.see(QueuesChanged((Queue("default", quotas=some, groups=groups),)))
+    one, two = (replace(gang("g").groups[0], name=name) for name in ("one", "two"))
+    world.run(Workload("g", (one, two)), now=0.0)
+    assert used(world) in ("a=1/1 b=1/1 c=0/1", "a=0/1 b=1/1 c=1/1")
+
+    assert world.leave("b").cycle(1.0).decisions == ()
+    plan = world.join(node("d", 1, model="A100")).cycle(2.0)
+
+    assert [(bind.placement.nodes, bind.flavor) for bind in binds(plan)] == [(("d",), "A100")]

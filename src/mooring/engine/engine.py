@@ -503,8 +503,9 @@ class Engine:
             members.rows[task] = NOWHERE
             members.devices[task] = 0
             members.states[task] = TaskState.PENDING
-        if not members.holding():
-            members.flavor = BY_NODE
+        if not any(each.holding() for each in entry.members.values()):
+            for each in entry.members.values():  # a group alone may come back, as what it was
+                each.flavor = BY_NODE
         self.desk.note_move(entry)
         self.desk.gone(entry, members, tasks)
 

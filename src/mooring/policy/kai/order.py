@@ -127,7 +127,7 @@ class Line:
     def pop(self) -> Crew:
         """Take the next one out."""
         queue = NOBODY
-        while queue not in self._lanes:
+        while not self._lanes.get(queue):
             queue = self._first(queue)
         lane = self._lanes[queue]
         crew = lane.pop()
@@ -157,7 +157,7 @@ class Line:
 
     def _unlink(self, queue: int) -> None:
         for node in self._round.tree.path[queue]:
-            if self._below.get(node):
+            if self._below.get(node) or self._lanes.get(node):
                 return
             self._below[self._round.tree.parent[node]].remove(node)
 
@@ -196,7 +196,7 @@ class Line:
 
     def _new_key(self, queue: int) -> Key:
         leaf = queue
-        while leaf not in self._lanes:
+        while not self._lanes.get(leaf):
             leaf = self._first(leaf)
         lane, round_ = self._lanes[leaf], self._round
         used = round_.used(queue)
