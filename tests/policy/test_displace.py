@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,12 @@ from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.queues import EvictionRules, Queue, Quota
 from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Level, Topology
-from mooring.model.workload import Placement, PodGroup, TaskState, Workload
-from mooring.policy import displace
+from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
+from mooring.policy import displace, hunt
 from mooring.policy.default import DefaultCourt
 from mooring.policy.share import BEYOND, COVERED
 from mooring.policy.standing import Item, rank_of, size_of
-from tests.build import cluster, decided, gang, near_by, node, on, shape, task, used
+from tests.build import cluster, decided, evicts, gang, near_by, node, on, shape, task, used
 from tests.plain_standing import World as Scale
 from tests.plain_standing import plain_line
 from tests.twins import Exhaustive, Room
@@ -72,7 +73,7 @@ def draw_workload(random: Random, name: str, queues: Sequence[str]) -> Workload:
     least = random.choice((1, 1, 1, 2, 2, 3))
     part = PodGroup(
         "main",
-        shape(gpus=random.choice((1, 1, 1, 2))),
+        shape(gpus=random.choice((1, 1, 1, 2))) if random.random() < 0.7 else share_of(random),
         least,
         least + random.choice((0, 0, 0, 1, 2)),
         near_by(random.choice(("", "", "rack"))),
@@ -89,6 +90,11 @@ def draw_workload(random: Random, name: str, queues: Sequence[str]) -> Workload:
         checkpoint_at=random.choice((None, NOW - 30.0, NOW - 900.0)),
         restart_cost_s=random.choice((0.0, 0.0, 600.0)),
     )
+
+
+def share_of(random: Random) -> Shape:
+    """Return a part of one device."""
+    return shape(gpus=1, milli=random.choice((300, 500, 700)))
 
 
 class Small:
@@ -117,7 +123,7 @@ class Small:
 
     def _fill(self, random: Random, leaves: Sequence[str]) -> None:
         """Let workloads run wherever there is room, whatever quota says."""
-        free = {each.name: list(range(len(each.devices))) for each in self.nodes}
+        free = {each.name: [1000] * len(each.devices) for each in self.nodes}
         for number in range(6):
             wanted = draw_workload(random, f"w{number}", leaves)
             leaf = wanted.groups[0]
@@ -127,7 +133,8 @@ class Small:
             if seats is None:
                 continue
             for name, devices in seats:
-                free[name] = [d for d in free[name] if d not in devices]
+                for device in devices:
+                    free[name][device] -= leaf.shape.milli
             placement = Placement(
                 "main",
                 tuple(range(count)),
@@ -147,12 +154,18 @@ class Small:
         left = {name: list(free[name]) for name in names}
         found = []
         for _ in range(count):
-            fitting = [name for name in names if len(left[name]) >= leaf.shape.gpus]
-            if not fitting:
+            fitting = {
+                name: [d for d, share in enumerate(left[name]) if share >= leaf.shape.milli]
+                for name in names
+            }
+            able = [name for name, devices in fitting.items() if len(devices) >= leaf.shape.gpus]
+            if not able:
                 return None
-            name = random.choice(fitting)
-            found.append((name, left[name][: leaf.shape.gpus]))
-            left[name] = left[name][leaf.shape.gpus :]
+            name = random.choice(able)
+            chosen = fitting[name][: leaf.shape.gpus]
+            found.append((name, chosen))
+            for device in chosen:
+                left[name][device] -= leaf.shape.milli
         return found
 
     # -- what the engine did
@@ -214,14 +227,16 @@ class Twin:
                 table[queue][pair] += sign * amount
 
     def _item(self, wanted: Workload, unit: int, tasks: int, event: Adopted | None = None) -> Item:
-        milli = 1000 * wanted.groups[0].shape.gpus * tasks
+        asked = wanted.groups[0].shape
+        milli = asked.milli * asked.gpus * tasks
         size = {self.tree.pair_of["", "gpu"]: milli}
         moves = wanted.preemptible and not (wanted.semi_preemptible and not unit)
         name = (wanted.name, unit)
         rank = rank_of(name, wanted.submitted_at, wanted.priority, is_preemptible=moves)
         queue = self.tree.index_of[wanted.queue]
         plain = Item(wanted.name, unit, queue, size_of(size), rank, wanted.priority, moves)
-        return plain if event is None else replace(plain, started=event.started_at)
+        number = self.small.engine.entries()[wanted.name].start_number
+        return plain if event is None else replace(plain, started=float(number))
 
     def _items(self, event: Adopted) -> list[Item]:
         wanted, count = event.workload, len(event.placements[0].tasks)
@@ -377,7 +392,7 @@ class Twin:
         return tuple(found)
 
 
-def check_one(seed: int) -> str:
+def check_one(seed: int, dearest: float = 2.0) -> str:
     """Compare the engine with the twin; return what happened."""
     small = Small(seed)
     if small.starts:
@@ -401,7 +416,7 @@ def check_one(seed: int) -> str:
     assert not smaller, f"{seed}: {names} is more than {smaller[0]}"
     light = [some for some in good if all(item.unit for item in some)]  # they are asked first
     best = min(twin.price(some) for some in light or good)
-    assert twin.price(chosen) <= 2 * best + 1e-9, f"{seed}: {twin.price(chosen)} for {best}"
+    assert twin.price(chosen) <= dearest * best + 1e-9, f"{seed}: {twin.price(chosen)} for {best}"
     past = small.engine.entries()["p"].past
     assert past.is_bold == (kind == "bold"), seed
     return kind
@@ -414,11 +429,17 @@ def test_victims_are_those_of_the_twin(block: int) -> None:
     assert seen.count("exchange") >= 10
 
 
+def among_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every pool be too large to try all sets."""
+    for module in (displace, hunt):
+        monkeypatch.setattr(module, "EXACT_BELOW", 0)
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_many_victims_are_those_of_the_twin(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same by counting and putting back, which is for pools too large to try all sets."""
-    monkeypatch.setattr(displace, "EXACT_BELOW", 0)
-    seen = [check_one(1000 * block + seed) for seed in range(100)]
+    """By counting and putting back, for pools too large to try all sets; it may cost more."""
+    among_many(monkeypatch)
+    seen = [check_one(1000 * block + seed, dearest=inf) for seed in range(100)]
     assert seen.count("exchange") >= 10
 
 
@@ -482,7 +503,7 @@ def test_newer_work_of_equal_priority_leaves_where_the_queue_says_so() -> None:
     assert decided(plan) == [("evict", "newer", (0,))]
 
 
-@pytest.mark.parametrize("seed", [565, 645, 998, 1189])
+@pytest.mark.parametrize("seed", [538, 630, 773, 1005])
 def test_bold_start_is_rare_and_keeps_its_queue_within_its_share(seed: int) -> None:
     """So many of its own leave that the queue does not take what is another's."""
     assert check_one(seed) == "bold"
@@ -490,7 +511,29 @@ def test_bold_start_is_rare_and_keeps_its_queue_within_its_share(seed: int) -> N
 
 def test_queue_without_weight_has_no_share_of_idle_quota_below_it() -> None:
     """What one queue of a department does not use is no claim of its sister beyond their quota."""
-    check_one(2887)
+    queues = (
+        Queue("X", weight=0.0),
+        Queue("A", "X", (Quota("gpu", quota=1000),)),
+        Queue("B", "X"),
+        Queue("Y", quotas=(Quota("gpu", quota=2000),)),
+        Queue("C", "Y", (Quota("gpu", quota=2000),)),
+    )
+    policy = Policy(eviction=Eviction(minimum_run_s=()))
+    world = cluster("n=3 m=3", policy=policy).see(QueuesChanged(queues))
+    world.run(task("c1", 2, queue="C", submitted_at=0.0), now=0.0)
+    world.run(task("b1", 2, queue="B", submitted_at=1.0), now=1.0)
+
+    plan = world.submit(task("c2", 2, queue="C", submitted_at=2.0)).cycle(2.0)
+
+    assert [(each.workload, each.cause) for each in evicts(plan)] == [("b1", "fair-share")]
+
+
+def test_who_may_be_asked_only_because_others_leave_too_is_asked_even_among_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sister's work leaves first: only then the department is within the quota it reclaims."""
+    among_many(monkeypatch)
+    assert check_one(974) == "exchange"
 
 
 def test_fixed_work_does_not_count_on_units_that_leave_for_it_twice() -> None:
@@ -519,8 +562,13 @@ def test_nothing_grows_beside_what_is_on_its_way_out() -> None:
     assert ("bind", "low") not in [(verb, name) for verb, name, _ in decided(plan)]
 
 
-def test_who_asks_for_nothing_that_is_counted_has_no_claim_on_others() -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_who_asks_for_nothing_that_is_counted_has_no_claim_on_others(
+    many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only devices have quotas: work without any does not reclaim borrowed devices for a CPU."""
+    if many:
+        among_many(monkeypatch)
     queues = (Queue("a", quotas=(Quota("gpu", quota=1000),)), Queue("b"))
     policy = Policy(eviction=Eviction(minimum_run_s=()))
     world = cluster("n=2", on("n", cpu=2), policy=policy).see(QueuesChanged(queues))

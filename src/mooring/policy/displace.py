@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mooring.model.demand import DeviceKind
 from mooring.model.entry import Entry
 from mooring.policy.ask import Ask
 from mooring.policy.evict import Victim, attempt, remove, remove_all, restore
@@ -110,6 +111,7 @@ class Choice:
             return self._exact(rights, every)
         names = {(victim.entry.workload.name, victim.unit) for victim in every}
         best: Found | None = None
+        most = 0
         for pool in rights.pools():
             first, rest = (
                 self._victims(e for e in some if e[0].name in names)
@@ -117,12 +119,23 @@ class Choice:
             )
             if best is not None and self._cost(first) >= self._cost(best[1]):
                 break
+            most = max(most, len(first) + len(rest))
             found = self._from(first, rest)
             if found is not None:
                 found = self._without(rights, found, first)
                 if best is None or self._cost(found[1]) < self._cost(best[1]):
                     best = found
-        return best
+        return self._all_but(rights, every) if best is None and len(every) > most else best
+
+    def _all_but(self, rights: Rights, every: list[Victim]) -> Found | None:
+        """Return a set of those who may be asked only because others of them leave too."""
+        found = self._put_back(every, rights)
+        while found is not None:
+            fewer = self._put_back(found[1], rights)
+            if fewer is None or len(fewer[1]) == len(found[1]):
+                return self._if_legal(rights, found[1])
+            found = fewer
+        return None
 
     def _victims(self, legal: Iterable[Legal]) -> list[Victim]:
         return [self.roll.victim(item, cause) for item, cause in legal]
@@ -256,8 +269,11 @@ class Choice:
 
     # -- many: take all, put back what is not needed ----------------------------------------
 
-    def _put_back(self, pool: list[Victim]) -> Found | None:
-        """Take all away, then put back whoever is not needed, dearest first, by halves."""
+    def _put_back(self, pool: list[Victim], rights: Rights | None = None) -> Found | None:
+        """Take all away, then put back whoever is not needed, dearest first, by halves.
+
+        With rights, those also stay away by whom others may be asked.
+        """
         books = self.desk.books
         mark = books.checkpoint()
         for victim in pool:
@@ -269,7 +285,7 @@ class Choice:
         order.sort(key=lambda victim: victim.unit > 0)  # no unit comes back before its minimum
         out = {id(victim): victim for victim in order}
         try:
-            self._halve(order, out)
+            self._halve(order, out, rights)
         except CutShortSearchError:
             self.steps.left = 1  # it costs more than it must, but it is a plan
         books.rollback(mark)
@@ -278,17 +294,19 @@ class Choice:
         assert seats is not None
         return seats, victims
 
-    def _halve(self, some: list[Victim], out: dict[int, Victim]) -> None:
+    def _halve(self, some: list[Victim], out: dict[int, Victim], rights: Rights | None) -> None:
         """Put back all of these that are not needed; `out` is who stays away."""
         books = self.desk.books
-        gone = {v.entry.workload.name for v in out.values() if not v.unit and v not in some}
+        inside = {id(victim) for victim in some}
+        others = [victim for key, victim in out.items() if key not in inside]
+        gone = {victim.entry.workload.name for victim in others if not victim.unit}
         some = [v for v in some if not (v.unit and v.entry.workload.name in gone)]
         if not some:
             return
         mark = books.checkpoint()
         for victim in some:
             restore(self.desk, victim)
-        if self._suffices():
+        if self._may_stay(some, out, rights) and self._suffices():
             for victim in some:
                 del out[id(victim)]
             return
@@ -296,8 +314,16 @@ class Choice:
         if len(some) == 1:
             return
         half = len(some) // 2
-        self._halve(some[:half], out)
-        self._halve(some[half:], out)
+        self._halve(some[:half], out, rights)
+        self._halve(some[half:], out, rights)
+
+    def _may_stay(self, some: list[Victim], out: dict[int, Victim], rights: Rights | None) -> bool:
+        """Return whether the others may be asked to leave though these stay."""
+        if rights is None:
+            return True
+        inside = {id(victim) for victim in some}
+        left = [self._item(victim) for key, victim in out.items() if key not in inside]
+        return rights.causes(left) is not None
 
     def trimmed(self, victims: list[Victim]) -> Found | None:
         """Put back whoever is not needed, one by one, where room is told by counting."""
@@ -317,7 +343,7 @@ class Choice:
         """Return victims, who have been removed, without those whom it does not take."""
         names = [victim.entry.workload.name for victim in victims]
         counts = Counter(names)
-        single = [len(v.tasks) == 1 == counts[v.entry.workload.name] for v in victims]
+        single = [counts[v.entry.workload.name] == 1 and _is_one_slot(v) for v in victims]
         if all(single) and not self._has_spare():
             return victims
         out = dict.fromkeys(range(len(victims)))
@@ -342,6 +368,12 @@ class Choice:
         self.desk.placer.aim(self.ask.avoid, self.offer.barred)
         slots = self.desk.placer.fit(leaf).slots[max(leaf.required, 0)]
         return int(slots.max(initial=0)) > leaf.count
+
+
+def _is_one_slot(victim: Victim) -> bool:
+    """Return whether a victim is one task that shares no device."""
+    kinds = [victim.entry.members[group].demand.kind for group, _ in victim.tasks]
+    return len(kinds) == 1 and kinds[0] <= DeviceKind.WHOLE
 
 
 def closed(victims: Sequence[Victim], pool: Iterable[Victim]) -> list[Victim]:

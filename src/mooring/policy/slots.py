@@ -142,8 +142,9 @@ class Slots:
             np.minimum(most, free // amount, out=most)
         self.most = np.maximum(most, 0) * self.fit.allowed
         odd = [row for herd in self.herds for row, tasks in herd.odd.items() if tasks]
-        for row in odd if self.demand.kind <= DeviceKind.WHOLE else range(books.count):
-            if self.most[row]:
+        is_whole = self.demand.kind <= DeviceKind.WHOLE
+        for row in odd if is_whole else range(books.count):
+            if is_whole or self.most[row]:  # parts may add up to a whole that was not counted
                 self.most[row] = self._most_at(row)
 
     def _count_again(self, rows: Iterable[int]) -> None:

@@ -120,7 +120,7 @@ class Spans:
         p, tree, rule = self.newcomer, self.desk.tree, self._rules.reclaim
         bounds = {queue: self._bounds(queue, gone or {}) for queue in self._path}
         spans: list[Span] = []
-        for chain in self.line.chains() if rule != "never" else ():
+        for chain in self.line.chains() if rule != "never" and p.size else ():
             if chain.leaf.queue != p.queue:
                 mine, theirs = tree.common(p.queue, chain.leaf.queue)
                 spans += self._against(chain, len(tree.path[theirs]) - 1, bounds[mine])
