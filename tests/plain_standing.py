@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mooring.model.queues import Queue, Quota
-from mooring.policy.share import (
+from mooring.policy.queues.share import (
     Yardstick,
     add_up,
     default_shares,
     effective_quota,
 )
-from mooring.policy.standing import Item, Line, rank_of
-from mooring.policy.tree import NOBODY, QueueTree
+from mooring.policy.queues.tree import NOBODY, QueueTree
+from mooring.policy.standing.line import Item, Line, rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from mooring.policy.standing import Key
+    from mooring.policy.standing.line import Key
 
 PAIRS = (("h100", "card"), ("a10", "card"), ("", "cpu"))
 

@@ -20,17 +20,17 @@ from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.model.queues import Queue, Quota
-from mooring.policy.case import After, Case, Side, Terms
-from mooring.policy.share import BEYOND, COVERED, default_shares, effective_quota
-from mooring.policy.standing import Item, Line, rank_of, word
-from mooring.policy.tree import QueueTree
+from mooring.policy.queues.share import BEYOND, COVERED, default_shares, effective_quota
+from mooring.policy.queues.tree import QueueTree
+from mooring.policy.standing.case import After, Case, Side, Terms
+from mooring.policy.standing.line import Item, Line, rank_of, word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from random import Random
 
-    from mooring.policy.item import Class
-    from mooring.policy.standing import Key, Word
+    from mooring.policy.standing.item import Class
+    from mooring.policy.standing.line import Key, Word
 
 CARDS = 2
 """On every node."""

@@ -9,9 +9,9 @@ import pytest
 
 from mooring.cli.main import parser
 from mooring.model.plan import Reason
-from mooring.policy.devices import RULES
-from mooring.policy.profile import BY_DOMAIN
-from mooring.policy.score import SCORES
+from mooring.policy.placing.devices import RULES
+from mooring.policy.placing.profile import BY_DOMAIN
+from mooring.policy.placing.score import SCORES
 from tools import docs
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.policy.runtimes import RunTimes
+from mooring.policy.backfill.runtimes import RunTimes
 from tests.plain_backfill import (
     HOUR,
     Cluster,

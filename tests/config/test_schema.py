@@ -60,8 +60,8 @@ from mooring.model.workload import (
     TopologyRequest,
     Workload,
 )
-from mooring.policy.profile import BY_DOMAIN
-from mooring.policy.score import SCORES
+from mooring.policy.placing.profile import BY_DOMAIN
+from mooring.policy.placing.score import SCORES
 from tests.strategies import policy_files, whole_scenarios
 
 DOCS = Path(__file__).parents[2] / "docs"

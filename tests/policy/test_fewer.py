@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.model.queues import EvictionRules, Queue, Quota
-from mooring.policy.ask import Ask, compile_ask
 from mooring.policy.fewer import largest, reduced, spare
-from mooring.policy.search import place
+from mooring.policy.placing.ask import Ask, compile_ask
+from mooring.policy.placing.search import place
 from tests.build import World, cluster, gang, group, picture, workload
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from mooring.engine.check import EventError
 from mooring.model.books import BY_NODE
 from mooring.model.workload import Placement
-from mooring.policy.ask import compile_ask
-from mooring.policy.devices import choose_devices
-from mooring.policy.fit import copies
-from mooring.policy.search import CutShortError, place
+from mooring.policy.placing.ask import compile_ask
+from mooring.policy.placing.devices import choose_devices
+from mooring.policy.placing.fit import copies
+from mooring.policy.placing.search import CutShortError, place
 
 if TYPE_CHECKING:
     from mooring.model.events import Adopted
-    from mooring.policy.ask import Part
     from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Part
 
 
 def codes_of(desk: Desk, event: Adopted) -> dict[str, int]:

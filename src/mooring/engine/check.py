@@ -10,9 +10,9 @@ from mooring.model.cluster import WHOLE
 from mooring.model.demand import DeviceKind, device_kind
 from mooring.model.resources import GPU, PODS
 from mooring.model.workload import LEGAL, TaskState
-from mooring.policy.constraints import OPERATORS
+from mooring.policy.placing.constraints import OPERATORS
+from mooring.policy.placing.profile import unknown_names
 from mooring.policy.pledge import broken_promises
-from mooring.policy.profile import unknown_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -40,16 +40,16 @@ from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
 from mooring.model.workload import TaskState
-from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.default import DefaultCourt
 from mooring.policy.defragment import Bounds, Planner
 from mooring.policy.desk import Desk, note
 from mooring.policy.kai.court import KaiCourt
 from mooring.policy.kueue.court import KueueCourt
-from mooring.policy.mix import Mix
-from mooring.policy.offers import gate, place_beside
-from mooring.policy.profile import KUEUE, Profile
-from mooring.policy.why import why
+from mooring.policy.placing.ask import compile_ask, leaf_ask
+from mooring.policy.placing.mix import Mix
+from mooring.policy.placing.profile import KUEUE, Profile
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import gate, place_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

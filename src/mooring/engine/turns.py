@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
-from mooring.policy.reserve import nodes_for
-from mooring.policy.runtimes import RunTimes
+from mooring.policy.backfill.reserve import nodes_for
+from mooring.policy.backfill.runtimes import RunTimes
 
 if TYPE_CHECKING:
     from mooring.engine.engine import Engine

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Bind, Notice
-from mooring.policy.calendar import limit_of
+from mooring.policy.backfill.calendar import limit_of
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry

@@ -26,18 +26,18 @@ from mooring.model.plan import (
     Stopped,
     Unknown,
 )
-from mooring.policy.ask import compile_ask, leaf_ask
-from mooring.policy.beside import growth
-from mooring.policy.booking import Bookings
-from mooring.policy.claims import Claims, likely
-from mooring.policy.displace import Wish, find_exchange
-from mooring.policy.evict import carry_out, in_the_way, outgoing, patience_ends, remove
+from mooring.policy.backfill.booking import Bookings
 from mooring.policy.fewer import largest
 from mooring.policy.grow import wish_to_grow
-from mooring.policy.helped import Helped
-from mooring.policy.hunt import Hunt
-from mooring.policy.lines import Lines
-from mooring.policy.offers import (
+from mooring.policy.placing.ask import compile_ask, leaf_ask
+from mooring.policy.placing.beside import growth
+from mooring.policy.placing.helped import Helped
+from mooring.policy.placing.place import ANYWHERE
+from mooring.policy.placing.search import CutShortError, place
+from mooring.policy.placing.why import why
+from mooring.policy.queues.claims import Claims, likely
+from mooring.policy.queues.lines import Lines
+from mooring.policy.queues.offers import (
     Offer,
     gate,
     kinds_of,
@@ -45,23 +45,23 @@ from mooring.policy.offers import (
     place_beside,
     variants,
 )
-from mooring.policy.place import ANYWHERE
-from mooring.policy.roll import Roll
-from mooring.policy.search import CutShortError, place
-from mooring.policy.why import why
+from mooring.policy.standing.roll import Roll
+from mooring.policy.victims.displace import Wish, find_exchange
+from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
+from mooring.policy.victims.hunt import Hunt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
-    from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
-    from mooring.policy.displace import Exchange
-    from mooring.policy.evict import Victim
-    from mooring.policy.lines import Item, Line, Rank, Request
-    from mooring.policy.place import Seats
-    from mooring.policy.share import Yardstick
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.placing.place import Seats
+    from mooring.policy.queues.lines import Item, Line, Rank, Request
+    from mooring.policy.queues.share import Yardstick
+    from mooring.policy.victims.displace import Exchange
+    from mooring.policy.victims.evict import Victim
 
 LATER = float("inf")
 _COUNTED = (NoRoom, Impossible, Excluded)

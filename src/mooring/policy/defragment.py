@@ -23,12 +23,12 @@ from mooring.model.cluster import WHOLE
 from mooring.model.entry import Entry
 from mooring.model.invoice import Gain, Invoice, Move
 from mooring.policy.desk import Desk
-from mooring.policy.displace import Choice, CutShortSearchError, Steps
-from mooring.policy.evict import Victim, attempt, remove, whole
 from mooring.policy.fragments import crumbs, gpu_columns, gpu_node_fragmentation_ratio
-from mooring.policy.offers import Offer, gate, offers
-from mooring.policy.place import Seats
-from mooring.policy.roll import Roll, price
+from mooring.policy.placing.place import Seats
+from mooring.policy.queues.offers import Offer, gate, offers
+from mooring.policy.standing.roll import Roll, price
+from mooring.policy.victims.displace import Choice, CutShortSearchError, Steps
+from mooring.policy.victims.evict import Victim, attempt, remove, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,18 +18,18 @@ from mooring.model.memory import Held, Past
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
 from mooring.model.workload import Placement, TaskState
-from mooring.policy.ask import Ask, compile_ask
-from mooring.policy.beside import Beside
-from mooring.policy.calendar import LatestStarts
-from mooring.policy.departures import Departures
-from mooring.policy.fit import Fits
+from mooring.policy.backfill.calendar import LatestStarts
 from mooring.policy.headroom import Promises
-from mooring.policy.history import SampledUsage, UsageHistory
 from mooring.policy.kueue.groups import groups_in
-from mooring.policy.lines import Request
-from mooring.policy.place import Placer, Seats
-from mooring.policy.quota import Ledger, Shortage, Table
-from mooring.policy.tree import QueueTree
+from mooring.policy.placing.ask import Ask, compile_ask
+from mooring.policy.placing.beside import Beside
+from mooring.policy.placing.fit import Fits
+from mooring.policy.placing.place import Placer, Seats
+from mooring.policy.queues.history import SampledUsage, UsageHistory
+from mooring.policy.queues.lines import Request
+from mooring.policy.queues.quota import Ledger, Shortage, Table
+from mooring.policy.queues.tree import QueueTree
+from mooring.policy.victims.departures import Departures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
-    from mooring.policy.ask import Part
-    from mooring.policy.evict import Victim
-    from mooring.policy.profile import Profile
+    from mooring.policy.placing.ask import Part
+    from mooring.policy.placing.profile import Profile
+    from mooring.policy.victims.evict import Victim
 
 TaskKey = tuple[str, str, int]
 """(workload, group, task)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mooring.policy.ask import Ask, Part
+    from mooring.policy.placing.ask import Ask, Part
 
 T = TypeVar("T")
 

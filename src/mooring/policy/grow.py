@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
-from mooring.policy.beside import growth
-from mooring.policy.displace import Wish
-from mooring.policy.offers import Offer, shortage_of, variants
+from mooring.policy.placing.beside import growth
+from mooring.policy.queues.offers import Offer, shortage_of, variants
+from mooring.policy.victims.displace import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.model.entry import Entry
-    from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk
-    from mooring.policy.place import Seats
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.placing.place import Seats
 
 
 def wish_to_grow(desk: Desk, entry: Entry, ask: Ask, group: str) -> Wish:

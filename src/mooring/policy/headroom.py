@@ -25,8 +25,8 @@ from mooring.model.entry import NOWHERE
 from mooring.model.plan import Promised
 from mooring.model.resources import GPU, GPU_ROW
 from mooring.model.workload import TaskState
-from mooring.policy.search import CutShortError, place
-from mooring.policy.tree import NOBODY
+from mooring.policy.placing.search import CutShortError, place
+from mooring.policy.queues.tree import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from mooring.model.memory import Memory
     from mooring.model.plan import Reason
     from mooring.model.settings import Headroom
-    from mooring.policy.ask import Ask
-    from mooring.policy.beside import Beside, Found
     from mooring.policy.desk import Desk
-    from mooring.policy.evict import Victim
-    from mooring.policy.offers import Offer
-    from mooring.policy.place import Seats
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.placing.beside import Beside, Found
+    from mooring.policy.placing.place import Seats
+    from mooring.policy.queues.offers import Offer
+    from mooring.policy.victims.evict import Victim
 
 Loan = tuple[str, str, tuple[int, ...], str]
 """Workload, group, tasks, and the queue that lends."""

@@ -28,7 +28,7 @@ from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.settings import Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import PodGroup, Shape, Workload
-from mooring.policy.mix import task_type
+from mooring.policy.placing.mix import task_type
 from mooring.sim.loop import Loop
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from mooring.model.books import bits
 from mooring.model.demand import DeviceKind
 from mooring.model.plan import Behind, CutShort, Leaving, Protected, Unknown
-from mooring.policy.ask import compile_ask, leaf_ask
 from mooring.policy.kai.actions import MOVE, Consolidation, Preempt, Reclaim
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Soon, lift
@@ -20,18 +19,19 @@ from mooring.policy.kai.protect import delayed_until
 from mooring.policy.kai.round import Round
 from mooring.policy.kai.seating import SPREAD, Seating, by_group
 from mooring.policy.kai.solver import CutShortError, Solver
-from mooring.policy.offers import gate, over_quota
-from mooring.policy.tree import NOBODY
-from mooring.policy.why import why
+from mooring.policy.placing.ask import compile_ask, leaf_ask
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import gate, over_quota
+from mooring.policy.queues.tree import NOBODY
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
-    from mooring.policy.ask import Ask
     from mooring.policy.desk import Desk, TaskKey
     from mooring.policy.kai.crew import Crew
     from mooring.policy.kai.seating import Seat
     from mooring.policy.kai.solver import Trial
+    from mooring.policy.placing.ask import Ask
 
 Action = type[Consolidation] | type[Reclaim] | type[Preempt]
 PERIOD_S = 1.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.entry import NOWHERE
 from mooring.model.workload import TaskState
-from mooring.policy.ask import NO_LEVEL
+from mooring.policy.placing.ask import NO_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

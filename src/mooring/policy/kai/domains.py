@@ -17,7 +17,7 @@ from mooring.model.cluster import WHOLE
 from mooring.model.columns import Bools
 from mooring.model.demand import DeviceKind
 from mooring.model.resources import CPU_ROW, GPU_ROW, MEMORY_ROW, PODS_ROW
-from mooring.policy.ask import NO_LEVEL
+from mooring.policy.placing.ask import NO_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

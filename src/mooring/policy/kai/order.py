@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.cluster import WHOLE
 from mooring.policy.kai.round import SHARED
-from mooring.policy.tree import NO_BOUND, NOBODY
+from mooring.policy.queues.tree import NO_BOUND, NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

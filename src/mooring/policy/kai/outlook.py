@@ -10,13 +10,13 @@ from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
 from mooring.model.demand import DeviceKind
 from mooring.model.resources import GPU_ROW
-from mooring.policy.evict import Victim, remove
+from mooring.policy.victims.evict import Victim, remove
 
 if TYPE_CHECKING:
     from mooring.model.columns import Bools
     from mooring.model.demand import Demand
-    from mooring.policy.fit import Fit
     from mooring.policy.kai.round import Round
+    from mooring.policy.placing.fit import Fit
 
 
 def lift(round_: Round) -> None:

@@ -15,10 +15,10 @@ from mooring.model.mig import GEOMETRIES
 from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
 from mooring.policy.kai.crew import Crew
-from mooring.policy.offers import gate
-from mooring.policy.quota import LIMIT, QUOTA, Shortage
-from mooring.policy.share import add_up, allocatable_share, shares
-from mooring.policy.tree import NO_BOUND, NOBODY
+from mooring.policy.queues.offers import gate
+from mooring.policy.queues.quota import LIMIT, QUOTA, Shortage
+from mooring.policy.queues.share import add_up, allocatable_share, shares
+from mooring.policy.queues.tree import NO_BOUND, NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mooring.model.entry import Entry, Members
     from mooring.policy.desk import Desk
     from mooring.policy.kai.crew import Chosen
-    from mooring.policy.share import Rows
+    from mooring.policy.queues.share import Rows
 
 SHARED = 3
 """GPU, CPU and memory, in this order, are shared fairly; they are the first pairs of the tree."""

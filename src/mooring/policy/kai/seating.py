@@ -18,21 +18,21 @@ from mooring.model.columns import Bools, Floats, Ints
 from mooring.model.demand import DeviceKind
 from mooring.model.resources import CPU_ROW, GPU_ROW
 from mooring.model.settings import Policy
-from mooring.policy.ask import Part, is_below_node
-from mooring.policy.constraints import preference
-from mooring.policy.devices import RULES, device_choices
 from mooring.policy.kai.domains import Area, Domains
-from mooring.policy.place import Seats
+from mooring.policy.placing.ask import Part, is_below_node
+from mooring.policy.placing.constraints import preference
+from mooring.policy.placing.devices import RULES, device_choices
+from mooring.policy.placing.place import Seats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.model.demand import Demand
     from mooring.policy.desk import Desk
-    from mooring.policy.fit import Fit
     from mooring.policy.kai.crew import Chosen, Crew, Knot
     from mooring.policy.kai.domains import Counted
-    from mooring.policy.score import Score
+    from mooring.policy.placing.fit import Fit
+    from mooring.policy.placing.score import Score
 
 LIKED, NEAR, SHARES, NOW, PLAIN, PACKED = 1e6, 1e5, 1e4, 1e3, 10.0, 9.0
 PACK = "kai-binpack"

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from mooring.model.demand import DeviceKind
-from mooring.policy.ask import Part
-from mooring.policy.evict import Victim, remove
 from mooring.policy.kai.crew import Crew, Tasks
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Frozen, lift
 from mooring.policy.kai.round import Size
 from mooring.policy.kai.seating import SPREAD, Seat
+from mooring.policy.placing.ask import Part
+from mooring.policy.victims.evict import Victim, remove
 
 if TYPE_CHECKING:
     from mooring.model.books import Books

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 from mooring.model.plan import Excluded, OverQuota, Reason
 from mooring.model.queues import Flavor
 from mooring.model.resources import GPU_ROW, PODS, PORT
-from mooring.policy.constraints import HARD_EFFECTS, is_met, tolerates
 from mooring.policy.kueue.classical import classical_targets
 from mooring.policy.kueue.fair import fair_targets
 from mooring.policy.kueue.mode import BEST, WORST, Grade, Mode, is_better, is_next_tried
 from mooring.policy.kueue.scene import NEVER, Need, Scene, Target
-from mooring.policy.lines import Request
+from mooring.policy.placing.constraints import HARD_EFFECTS, is_met, tolerates
+from mooring.policy.queues.lines import Request
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.queues import ResourceGroup
     from mooring.model.workload import Requirement, Shape
-    from mooring.policy.ask import Ask, Part
     from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Ask, Part
 
 Spot = tuple[int, int]
 """A unit of a workload, and a resource group of its queue."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE
 from mooring.model.plan import Blocked, Leaving
-from mooring.policy.ask import leaf_ask
-from mooring.policy.beside import growth
 from mooring.policy.kueue.cycle import Cycle
 from mooring.policy.kueue.lineup import Lineup
 from mooring.policy.kueue.tally import Cohorts
-from mooring.policy.offers import gate, over_quota
-from mooring.policy.why import why
+from mooring.policy.placing.ask import leaf_ask
+from mooring.policy.placing.beside import growth
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import gate, over_quota
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 from mooring.model.entry import Entry
 from mooring.model.plan import Leaving
-from mooring.policy.evict import Victim, carry_out, whole
 from mooring.policy.kueue.mode import Mode
 from mooring.policy.kueue.order import in_order
 from mooring.policy.kueue.scene import ANY, Scene
 from mooring.policy.kueue.seating import Seating
 from mooring.policy.kueue.solve import Answer, Solver
 from mooring.policy.kueue.tally import Tally
-from mooring.policy.tree import NO_BOUND
+from mooring.policy.queues.tree import NO_BOUND
+from mooring.policy.victims.evict import Victim, carry_out, whole
 
 if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
     from mooring.policy.kueue.lineup import Lineup
     from mooring.policy.kueue.scene import Target
-    from mooring.policy.lines import Request
-    from mooring.policy.place import Seats
+    from mooring.policy.placing.place import Seats
+    from mooring.policy.queues.lines import Request
 
 
 class Verdict(Enum):

@@ -10,7 +10,7 @@ from mooring.policy.kueue.scene import NEVER, Need, Runner, Scene, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mooring.policy.share import DominantShare
+    from mooring.policy.queues.share import DominantShare
 
 FAIR_SHARE = "fair-share"
 FINAL = "final-share"

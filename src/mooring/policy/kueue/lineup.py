@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT
 from mooring.model.workload import TaskState
-from mooring.policy.evict import Victim
-from mooring.policy.history import slot_at
 from mooring.policy.kueue.scene import Runner
+from mooring.policy.queues.history import slot_at
+from mooring.policy.victims.evict import Victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

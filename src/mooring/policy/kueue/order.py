@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mooring.policy.kueue.cycle import Nominee
     from mooring.policy.kueue.scene import Scene
     from mooring.policy.kueue.tally import Tally
-    from mooring.policy.share import DominantShare
+    from mooring.policy.queues.share import DominantShare
 
 
 class HasTally(Protocol):

@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from mooring.model.entry import Entry
-from mooring.policy.lines import Request
+from mooring.policy.queues.lines import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,26 +10,26 @@ import numpy as np
 from mooring.model.books import BY_NODE
 from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
-from mooring.policy.devices import choose_devices
-from mooring.policy.evict import remove, restore, whole
-from mooring.policy.fit import MOST_ON_A_NODE
 from mooring.policy.kueue.assign import asks_topology, units_of
 from mooring.policy.kueue.topology import Domains, choose, wish_of
-from mooring.policy.place import ANYWHERE
-from mooring.policy.profile import KUEUE
-from mooring.policy.search import CutShortError, place
+from mooring.policy.placing.devices import choose_devices
+from mooring.policy.placing.fit import MOST_ON_A_NODE
+from mooring.policy.placing.place import ANYWHERE
+from mooring.policy.placing.profile import KUEUE
+from mooring.policy.placing.search import CutShortError, place
+from mooring.policy.victims.evict import remove, restore, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.model.columns import Ints
     from mooring.model.entry import Entry
-    from mooring.policy.ask import Ask, Part
     from mooring.policy.desk import Desk
-    from mooring.policy.evict import Victim
     from mooring.policy.kueue.assign import Flavors
     from mooring.policy.kueue.scene import Runner
-    from mooring.policy.place import Placer, Seats
+    from mooring.policy.placing.ask import Ask, Part
+    from mooring.policy.placing.place import Placer, Seats
+    from mooring.policy.victims.evict import Victim
 
 NOBODY_FAILED = -1
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Reason
-from mooring.policy.ask import Ask
-from mooring.policy.evict import Victim, whole
 from mooring.policy.fewer import largest
 from mooring.policy.kueue.assign import (
     Assignment,
@@ -20,16 +18,18 @@ from mooring.policy.kueue.assign import (
 from mooring.policy.kueue.mode import Mode
 from mooring.policy.kueue.scene import Need, Runner, Scene, Target
 from mooring.policy.kueue.seating import NOBODY_FAILED, Proof, Seating, with_flavors
-from mooring.policy.room import room_for
-from mooring.policy.why import why
+from mooring.policy.placing.ask import Ask
+from mooring.policy.placing.room import room_for
+from mooring.policy.placing.why import why
+from mooring.policy.victims.evict import Victim, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.model.entry import Entry
-    from mooring.policy.ask import Part
     from mooring.policy.kueue.assign import Spot
-    from mooring.policy.place import Seats
+    from mooring.policy.placing.ask import Part
+    from mooring.policy.placing.place import Seats
 
 
 @dataclass(slots=True, eq=False)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.policy.share import DominantShare, dominant_share
-from mooring.policy.tree import NO_BOUND, NOBODY
+from mooring.policy.queues.share import DominantShare, dominant_share
+from mooring.policy.queues.tree import NO_BOUND, NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mooring.policy.desk import Desk
-    from mooring.policy.lines import Request
-    from mooring.policy.quota import Ledger
+    from mooring.policy.queues.lines import Request
+    from mooring.policy.queues.quota import Ledger
 
 
 class Cohorts:

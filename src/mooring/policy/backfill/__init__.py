@@ -1,0 +1,1 @@
+"""Who may go first without making anybody late: run times, bookings, reservations."""

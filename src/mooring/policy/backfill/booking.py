@@ -1,0 +1,466 @@
+"""Reservations in time: the orders `easy` and `conservative`, by run-time limits or estimates.
+
+easy           the first blocked ones of a queue are booked: who comes after them may start only if
+               they can still start when they are booked
+conservative   everybody who waits is booked, in order, and nobody may delay anybody
+
+A booking is the earliest instant at which one could be placed if those who run end by their limit
+(or else their estimate) and those who are booked start as booked. Whether somebody would delay them
+is tested by placing them all in a future with it. So a booking only ever moves earlier, unless the
+world breaks it: work that overruns its estimate, a lost node, somebody who ranks higher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Delays, Impossible, Reserve, Reserved
+from mooring.policy.backfill.calendar import longest
+from mooring.policy.backfill.future import Booking, delayed, earliest, give_back, seat_again
+from mooring.policy.backfill.running import Running
+from mooring.policy.queues.offers import gate
+from mooring.policy.victims.evict import remove
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.desk import Desk
+    from mooring.policy.placing.place import Seats
+    from mooring.policy.queues.lines import Item, Lines, Rank
+    from mooring.policy.queues.offers import Offer
+    from mooring.policy.queues.tree import QueueTree
+    from mooring.policy.victims.evict import Victim
+
+ORDERS = ("easy", "conservative")
+NOBODY = -1
+LAST: Rank = (2, 0, inf, inf, 0)
+Standing = Callable[[int, "Item"], tuple[object, ...]]
+"""Where an item in the lines of a queue stands among all."""
+
+
+class Bookings:
+    """Who starts when at the latest, at one desk."""
+
+    # wide: the lines of a court
+    def __init__(
+        self,
+        desk: Desk,
+        lines: dict[int, Lines],
+        queue_of: dict[str, int],
+        standing: Standing,
+    ) -> None:
+        self.desk = desk
+        self.booked: dict[str, Booking] = {}
+        self.gone: Sequence[Victim] = ()
+        """Who is on the way out and out of the books already, for a moment."""
+        self._lines = lines
+        self._queue_of = queue_of
+        self._standing = standing
+        self._tree: QueueTree | None = None
+        self._orders: dict[int, str] = {}
+        """The queues with reservations in time."""
+        self._running = Running(desk)
+        self._seen: tuple[object, ...] = ()
+        """Of the desk, when all of this was last looked at."""
+        self._seen_at = -inf
+        self._waiting: dict[int, list[tuple[Rank, str]]] = {}
+        self._next: dict[int, int] = {}
+        """How far a pass has come in each queue."""
+        self._confirmed: dict[str, None] = {}
+        """Those whose bookings hold in this pass."""
+        self._has_gained = True
+        """There may be room that was not there when bookings were last looked at."""
+        self._moves = self._moves_before = 0
+        """How often bookings have moved earlier, or were given up, now and before this pass."""
+        self._refused: dict[Item, int] = {}
+        """How often they had when somebody who would have delayed them was kept back."""
+        self._has_grown = False
+        """There are bookings in this pass that were not there before."""
+        self._is_sound = False
+        """Who was last let through delays none of all who are booked."""
+        self._slipped: dict[str, Booking] = {}
+        """Bookings that the world has broken, until there are others."""
+        self._shown: dict[str, tuple[object, ...]] = {}
+        self._told: dict[str, None] = {}
+
+    # -- who is booked ----------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether any queue has reservations in time."""
+        if self._tree is not self.desk.tree:
+            self._tree = self.desk.tree
+            self._seen = ()
+            orders = enumerate(self._tree.order)
+            self._orders = {queue: order for queue, order in orders if order in ORDERS}
+        return bool(self._orders)
+
+    def kind_of(self, entry: Entry, queue: int) -> tuple[object, ...]:
+        """Return what tells those apart who wait for the same, where run times matter."""
+        if not self.is_on:
+            return ()
+        name = entry.workload.name if self._orders.get(queue) == "conservative" else ""
+        return longest(self.desk, entry), name
+
+    def settle(self, queue: int = NOBODY, rank: Rank = LAST) -> None:
+        """Book all who are blocked before one of a queue is tried, in order."""
+        if not self.is_on:
+            for name in list(self.booked):
+                self._unbook(name)
+            return
+        if self._seen != self._state() or self._is_late:
+            self._renew()
+        for other in self._orders:
+            lines = self._lines.get(other)
+            if lines is None:
+                continue
+            ready = lines.peek()
+            bound = LAST if ready is None else lines.rank_of(ready[1])
+            self._extend(other, min(bound, rank) if other == queue else bound)
+
+    def turn(self) -> bool:
+        """End a pass over all who wait; return whether there should be another."""
+        self.settle()
+        self._has_gained, self._moves_before = self._has_moved, self._moves
+        if self._has_gained:
+            self._begin_pass()
+            self._wake_refused()
+        return self._has_gained
+
+    @property
+    def _has_moved(self) -> bool:
+        """Return whether a booking has moved, or is gone, in this pass."""
+        return self._moves != self._moves_before
+
+    def wake(self) -> None:
+        """Wake those who are due and were not tried since, and those who waited for one gone."""
+        is_stale = False
+        for name, booking in self.booked.items():
+            lines, item = self._lines.get(booking.queue), (name, "")
+            if lines is None or item not in lines:
+                is_stale = True
+            elif booking.at <= self.desk.now and not booking.was_called:
+                booking.was_called = True
+                lines.wake([lines.line_of(item)])
+        if is_stale:
+            self._refused.clear()
+            self._wake_refused()
+
+    def _wake_refused(self) -> None:
+        """Wake those who were kept back before a booking moved."""
+        for lines in self._lines.values():
+            for line in list(lines.sleeping.values()):
+                is_kept_back = any(isinstance(reason, Delays) for reason in line.reasons)
+                if is_kept_back and self._refused.get(line.waiting[0][1], -1) < self._moves:
+                    lines.wake([line])
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether bookings should be looked at anew."""
+        if not self.is_on:
+            return bool(self.booked)
+        waiting = any(len(self._lines[queue]) for queue in self._orders if queue in self._lines)
+        return waiting and self._seen != self._state()
+
+    def _state(self) -> tuple[object, ...]:
+        """Return what bookings depend on."""
+        return self.desk.version, self.desk.books.epoch, len(self.desk.entries)
+
+    @property
+    def _is_late(self) -> bool:
+        """Return whether somebody could not start as booked, so that time itself matters."""
+        now = self.desk.now
+        return self._seen_at < now and any(b.at < now for b in self.booked.values())
+
+    def _renew(self) -> None:
+        """Look anew at who runs, who waits and which bookings hold."""
+        self._has_gained |= self._running.look()
+        self._waiting = {
+            queue: sorted((lines.rank_of(item), item[0]) for item in lines if not item[1])
+            for queue, lines in self._lines.items()
+            if queue in self._orders
+        }
+        for name in [*self.booked, *(n for n in self.desk.latest if n not in self.booked)]:
+            self._revise(name)
+        self._mend()
+        self._begin_pass()
+        self._seen, self._seen_at = self._state(), self.desk.now
+
+    def _begin_pass(self) -> None:
+        self._next = dict.fromkeys(self._waiting, 0)
+        self._confirmed = {}
+        self._has_grown = False
+
+    def _revise(self, name: str) -> None:
+        """Bring a booking up to date, or one that an earlier life promised."""
+        old, new = self.booked.get(name), self._wanted(name)
+        if new is None:
+            if old is not None:
+                self._unbook(name)
+            return
+        new.at = self.desk.latest.of(name) if old is None else old.at
+        if old is not None:
+            new.placements, new.was_called = old.placements, old.was_called
+            self._has_gained |= old.ask.root is not new.ask.root or old.lasts != new.lasts
+            self._has_gained |= old.ask.avoid != new.ask.avoid
+        self.booked[name] = new
+
+    def _wanted(self, name: str) -> Booking | None:
+        """Return a booking without an instant; None: it could not start anyway."""
+        queue = self._queue_of.get(name, NOBODY)
+        lines, item = self._lines.get(queue), (name, "")
+        if queue not in self._orders or lines is None or item not in lines:
+            return None
+        line, entry = lines.line_of(item), self.desk.entries[name]
+        never = line.ask.problems or any(isinstance(why, Impossible) for why in line.reasons)
+        if never or gate(self.desk, entry):
+            return None
+        ask, closed = line.ask, self.desk.closed_for(name)
+        if closed:
+            ask = replace(ask, avoid=(*ask.avoid, *closed))
+        lasts, binds_all = longest(self.desk, entry), self._orders[queue] == "conservative"
+        return Booking(name, queue, lines.rank_of(item), ask, lasts, inf, binds_all)
+
+    def _mend(self) -> None:
+        """Give up the bookings that no longer hold, the last in line first."""
+        ends = self._running.ends()
+        if delayed(self.desk, ends, self.booked.values()) is None:
+            return
+        kept: list[Booking] = []
+        for booking in sorted(self.booked.values(), key=lambda booking: booking.rank):
+            if delayed(self.desk, ends, [*kept, booking]) is None:
+                kept.append(booking)
+            else:
+                self._unbook(booking.name)
+                self._slipped[booking.name] = booking
+
+    # -- one pass over all who wait ---------------------------------------------------------
+
+    def _extend(self, queue: int, bound: Rank) -> None:
+        """Book those of a queue that wait before a rank."""
+        waiting, at = self._waiting.get(queue, []), self._next.get(queue, 0)
+        most = None
+        if self._orders[queue] == "easy":
+            most = self.desk.policy.backfill.reservations
+        while at < len(waiting) and waiting[at][0] < bound:
+            name = waiting[at][1]
+            at += 1
+            if (name, "") not in self._lines[queue]:
+                continue
+            self._look_at(name)
+            if most is not None and self._count(queue) >= most:
+                at = len(waiting)
+                self._drop_rest(queue)
+        self._next[queue] = at
+
+    def _count(self, queue: int) -> int:
+        """Return how many of a queue are booked in this pass."""
+        return sum(self.booked[name].queue == queue for name in self._confirmed)
+
+    def _drop_rest(self, queue: int) -> None:
+        """Forget the bookings of those of a queue who are no longer among the first."""
+        for name in list(self.booked):
+            if self.booked[name].queue == queue and name not in self._confirmed:
+                self._unbook(name)
+
+    def _look_at(self, name: str) -> None:
+        """Book one, or move its booking earlier if that can be."""
+        old = self.booked.get(name)
+        wanted = self._wanted(name) if old is None else old
+        slipped = self._slipped.pop(name, None)
+        if wanted is None:
+            return
+        if slipped is not None:
+            wanted.placements, wanted.was_called = slipped.placements, slipped.was_called
+        ends = self._running.ends()
+        others = [b for n, b in self.booked.items() if n != name and self._counts(b, wanted)]
+        is_doubtful = old is not None and self._has_grown and not old.binds_all
+        if is_doubtful and delayed(self.desk, ends, [*others, wanted]) is not None:
+            self._unbook(name)
+            old = None
+        if old is None or self._has_gained or self._has_moved:
+            found = earliest(self.desk, ends, others, wanted, inf if old is None else old.at)
+            if found is not None:
+                self._book(found, old)
+        if name in self.booked:
+            self._confirmed[name] = None
+
+    def _counts(self, other: Booking, wanted: Booking) -> bool:
+        """Return whether a booking has to be minded when another is made."""
+        return other.binds_all or other.queue != wanted.queue or other.name in self._confirmed
+
+    def _book(self, booking: Booking, old: Booking | None) -> None:
+        name, latest = booking.name, self.desk.latest
+        if latest.of(name) < booking.at:
+            latest.drop(name)  # the world has broken it
+        latest.promise(name, booking.at)
+        self._moves += old is not None
+        self._has_grown = True
+        booking.was_called &= old is None  # one that slips again and again is not called again
+        self.booked[name] = booking
+
+    def _unbook(self, name: str) -> None:
+        del self.booked[name]
+        self._confirmed.pop(name, None)
+        self.desk.latest.drop(name)
+        self._shown.pop(name, None)
+        self._told[name] = None
+        self._moves += 1
+
+    # -- who may start ----------------------------------------------------------------------
+
+    # wide: who would start where, after what, and why not
+    def let(
+        self,
+        item: Item,
+        offer: Offer,
+        mark: int,
+        seats: list[Seats],
+        reasons: list[Reason],
+    ) -> list[Seats] | None:
+        """Return seats, booked after a mark, if they delay nobody; else perhaps others."""
+        late = self.delays(item, seats)
+        if late is None:
+            return seats
+        self.desk.books.rollback(mark)
+        own = self.booked.get(item[0])
+        again = seat_again(self.desk, own, offer) if own and own.at <= self.desk.now else None
+        if again is not None:
+            if self.delays(item, again) is None:
+                return again
+            self.desk.books.rollback(mark)
+        self.keep_back(item, late, reasons)
+        return None
+
+    def keep_back(self, item: Item, late: str, reasons: list[Reason]) -> None:
+        """Note that somebody would start later for one."""
+        self._refused[item] = self._moves
+        reasons.append(Delays(late))
+
+    def delays(self, item: Item, seats: Sequence[Seats], gone: Sequence[Victim] = ()) -> str | None:
+        """Return who would start later for one whose seats are booked; None: nobody.
+
+        Those who are gone are out of the books already.
+        """
+        name, desk = item[0], self.desk
+        entry = desk.entries[name]
+        gone = (*gone, *self.gone)
+        others = [b for n, b in self.booked.items() if n != name]
+        bound = [b for b in others if self._binds(b, item)]
+        end = desk.now + longest(desk, entry)
+        if item[1]:
+            end = self._running.end_of(name)
+        self._is_sound = not gone and all(end <= other.at for other in others)
+        if not bound or self._is_sound or (not gone and all(end <= b.at for b in bound)):
+            return None
+        give = partial(give_back, desk, seats, entry.account)
+        late = delayed(desk, self._running.ends(gone, (end, give)), bound)
+        self._is_sound = late is None and not gone and len(bound) == len(others)
+        return None if late is None else late.name
+
+    def would_delay(
+        self, item: Item, seats: Sequence[Seats], victims: Sequence[Victim]
+    ) -> str | None:
+        """Return who would start later if others left for one; None: nobody."""
+        desk = self.desk
+        if not self.booked:
+            return None
+        mark, entry = desk.books.checkpoint(), desk.entries[item[0]]
+        for victim in victims:
+            remove(desk, victim)
+        for each in seats:
+            assert each.part.demand is not None
+            demand, code = each.part.demand, each.part.code
+            desk.books.take(demand, each.rows, each.devices, entry.account, code)
+        late = self.delays(item, seats, victims)
+        desk.books.rollback(mark)
+        return late
+
+    def _binds(self, booking: Booking, item: Item) -> bool:
+        """Return whether one in line must not delay a booking."""
+        if booking.binds_all:
+            return True
+        queue = self._queue_of[item[0]]
+        if booking.name not in self._confirmed:
+            return False
+        if booking.queue == queue:
+            return booking.rank < self._lines[queue].rank_of(item)
+        first = self._standing(booking.queue, (booking.name, ""))
+        return first < self._standing(queue, item)
+
+    def started(self, entry: Entry) -> None:
+        """Note that one has started, or grown."""
+        name, desk = entry.workload.name, self.desk
+        if not self.is_on:
+            return
+        self._refused.pop((name, ""), None)
+        own = self.booked.get(name)
+        if own is not None:
+            moves, is_early = self._moves, own.at > desk.now
+            self._unbook(name)
+            self._has_gained |= is_early
+            self._moves = moves + (is_early and own.binds_all)
+        if self._is_sound:  # else all is looked at anew
+            self._running.note(entry)
+            self._seen = self._state()
+        self._is_sound = False
+        if own is not None and not own.binds_all:
+            self._refused.clear()
+            self._wake_refused()
+
+    # -- what is known ----------------------------------------------------------------------
+
+    @property
+    def wake_at(self) -> float:
+        """Return when the next one is due; infinite: nobody is booked."""
+        now = self.desk.now
+        waiting = (b.at for b in self.booked.values() if b.at > now and not b.was_called)
+        return min(waiting, default=inf)
+
+    def show(self) -> None:
+        """Say which bookings are new or have changed."""
+        for booking in sorted(self.booked.values(), key=lambda booking: booking.rank):
+            where = tuple((each.group, each.nodes) for each in booking.placements)
+            if self._shown.get(booking.name) != (booking.at, where):
+                self._shown[booking.name] = booking.at, where
+                self._told[booking.name] = None
+                decision = Reserve(booking.name, booking.placements, booking.at)
+                self.desk.decisions.append(decision)
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """Return when one starts at the latest."""
+        booking = self.booked.get(name)
+        if booking is None:
+            return ()
+        nodes = {node for each in booking.placements for node in each.nodes}
+        return (Reserved(booking.at, len(nodes)),)
+
+    # wide: the lines of a court
+    def copy(
+        self,
+        desk: Desk,
+        lines: dict[int, Lines],
+        queue_of: dict[str, int],
+        standing: Standing,
+    ) -> Bookings:
+        """Return the bookings of a fork, which looks anew at who runs."""
+        new = Bookings(desk, lines, queue_of, standing)
+        new.booked = {name: replace(booking) for name, booking in self.booked.items()}
+        new._slipped = {name: replace(booking) for name, booking in self._slipped.items()}
+        new._running = self._running.copy(desk)
+        new._has_gained, new._refused = self._has_gained, dict(self._refused)
+        new._moves, new._moves_before = self._moves, self._moves_before
+        new._shown, new._told = dict(self._shown), dict(self._told)
+        return new
+
+    def tell(self) -> list[str]:
+        """Return those whose bookings have changed since the last call."""
+        told = list(self._told)
+        self._told.clear()
+        return told

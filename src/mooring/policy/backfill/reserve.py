@@ -1,0 +1,59 @@
+"""Nodes for one whose turn has come and who has no room even without overtakers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.entry import NOWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mooring.model.entry import Entry
+    from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Ask
+
+
+def nodes_for(
+    desk: Desk, ask: Ask, residual: Callable[[Entry], float], taken: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the nodes that will be empty of firm work first and hold an ask then.
+
+    Overtakers on them do not count: they leave when they are asked. Nodes in `taken` are kept for
+    others. Empty: no set of nodes could ever hold it.
+    """
+    books, tree = desk.books, desk.books.tree
+    drain = _drain(desk, residual)
+    desk.placer.aim((*ask.avoid, *taken))
+    leaf = max(ask.leaves, key=lambda leaf: (leaf.count, leaf.name))
+    wanted = sum(other.count for other in ask.leaves if other.demand is leaf.demand)
+    most = desk.placer.fit(leaf).most[-1]
+    level = max(leaf.required, ask.root.required, 0)
+    best: tuple[float, int, tuple[int, ...]] | None = None
+    for domain in range(len(tree.first[level]) - 1):
+        rows = tree.rows(level, domain)
+        order = np.lexsort((np.arange(rows.start, rows.stop), -most[rows], drain[rows]))
+        some = [rows.start + int(i) for i in order if most[rows.start + int(i)]]
+        held = np.cumsum([int(most[row]) for row in some])
+        if not some or held[-1] < wanted:
+            continue
+        chosen = tuple(some[: int(np.searchsorted(held, wanted)) + 1])
+        key = (float(drain[list(chosen)].max()), len(chosen), chosen)
+        best = key if best is None else min(best, key)
+    return () if best is None else tuple(books.nodes[row].name for row in best[2])
+
+
+def _drain(
+    desk: Desk, residual: Callable[[Entry], float]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return per row how long firm work is expected to be there."""
+    drain = np.zeros(desk.books.count)
+    for name, entry in desk.entries.items():
+        if name in desk.overtakers or not entry.is_placed:
+            continue
+        rows = [row for m in entry.members.values() for row in m.rows if row != NOWHERE]
+        left = residual(entry)
+        drain[rows] = np.maximum(drain[rows], left)
+    return drain

@@ -1,0 +1,117 @@
+"""Who runs, when that ends by limits and estimates, and how its room is given back then."""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from mooring.model.workload import TaskState
+from mooring.policy.backfill.calendar import NEVER, Ends, longest
+from mooring.policy.victims.evict import Victim, remove
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mooring.model.entry import Entry
+    from mooring.policy.backfill.future import End, Give
+    from mooring.policy.desk import Desk
+    from mooring.policy.victims.evict import Tasks
+
+
+class Running:
+    """All who have a place, or room that is held for them, at one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._ends = Ends()
+        self._gives: dict[str, list[Give]] = {}
+        """How to give back what each of them has."""
+        self._leaving: list[Victim] = []
+        """What is on its way out."""
+        self._epoch = -1
+
+    def look(self) -> bool:
+        """Look at all of them; return whether there may be more room than was thought."""
+        desk, before = self.desk, self._gives
+        self._gives, self._leaving = {}, []
+        has_gained = self._epoch != desk.books.epoch
+        self._epoch = desk.books.epoch
+        for name, entry in desk.entries.items():
+            if name in desk.holds or (entry.started_at is not None and entry.is_placed):
+                has_gained |= self.note(entry)
+                leaving = _tasks(entry, lambda state: state == TaskState.RELEASING)
+                if leaving:
+                    self._leaving.append(Victim(entry, leaving, ""))
+        for name in before:
+            if name not in self._gives:
+                has_gained |= self._ends.of(name) > desk.now
+                self._ends.drop(name)
+        return has_gained
+
+    def note(self, entry: Entry) -> bool:
+        """Note what one has and when it ends; return whether that is earlier than was thought."""
+        desk, name = self.desk, entry.workload.name
+        since = entry.started_at if entry.running_since is None else entry.running_since
+        hold = desk.holds.get(name)
+        if since is None or (hold is not None and not hold.is_growth):
+            since = desk.now
+        end = since + longest(desk, entry)
+        is_earlier = name in self._ends and end < self._ends.of(name)
+        self._ends.put(name, end)
+        self._gives[name] = self._gives_of(entry)
+        return is_earlier
+
+    def end_of(self, name: str) -> float:
+        """Return when one ends; infinite: never."""
+        return self._ends.of(name)
+
+    def ends(self, gone: Sequence[Victim] = (), last: End | None = None) -> list[End]:
+        """Return all ends in order, without those who are gone, and with one more."""
+        now = self.desk.now
+        out: dict[str, list[tuple[str, int]]] = {}
+        for victim in gone:
+            out.setdefault(victim.entry.workload.name, []).extend(victim.tasks)
+        left = {name: self._gives_of(self.desk.entries[name], tasks) for name, tasks in out.items()}
+        found: list[End] = []
+        for victim in self._leaving:
+            without = out.get(victim.entry.workload.name, ())
+            tasks = tuple(task for task in victim.tasks if task not in without)
+            found.append((now, partial(remove, self.desk, replace(victim, tasks=tasks))))
+        for at, names in self._ends.after(now):
+            for name in names:
+                found += [(at, give) for give in left.get(name, self._gives[name])]
+        if last is not None and last[0] < NEVER:
+            insort(found, last, key=itemgetter(0))
+        return found
+
+    def _gives_of(self, entry: Entry, without: Sequence[tuple[str, int]] = ()) -> list[Give]:
+        """Return how to give back what stays of a workload, but for some tasks."""
+        desk, name = self.desk, entry.workload.name
+        gives: list[Give] = []
+        staying = _tasks(entry, lambda s: TaskState.ASSUMED <= s <= TaskState.RUNNING)
+        tasks = tuple(task for task in staying if task not in without)
+        if tasks:
+            gives.append(partial(remove, desk, Victim(entry, tasks, "")))
+        if name in desk.holds:
+            gives.append(partial(desk.books.unhold, name))
+        return gives
+
+    def copy(self, desk: Desk) -> Running:
+        """Return the same for a fork, which looks at everything anew before it is used."""
+        new = Running(desk)
+        new._ends, new._epoch = self._ends.copy(), self._epoch
+        new._gives = {name: [] for name in self._gives}
+        return new
+
+
+def _tasks(entry: Entry, which: Callable[[int], bool]) -> Tasks:
+    """Return the tasks of a workload that are in some states."""
+    return tuple(
+        (group, task)
+        for group, members in entry.members.items()
+        for task, state in enumerate(members.states)
+        if which(state)
+    )

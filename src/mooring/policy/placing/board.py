@@ -1,0 +1,87 @@
+"""One score, remembered for every shape and node until the node changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.model.columns import INT, Floats, Ints
+from mooring.model.demand import DeviceKind
+from mooring.policy.placing.devices import choose_devices
+
+if TYPE_CHECKING:
+    from mooring.model.books import Books
+    from mooring.model.demand import Demand
+    from mooring.policy.placing.fit import Fit
+    from mooring.policy.placing.mix import Mix
+    from mooring.policy.placing.score import Score
+
+
+@dataclass(slots=True)
+class _Column:
+    """The raw scores of one shape over all nodes, and how far in the log they are true."""
+
+    values: Floats
+    cursor: int
+    version: int
+
+
+class Board:
+    """Picks the node with the best score."""
+
+    def __init__(self, score: Score) -> None:
+        self.score = score
+        self._columns: dict[int, _Column] = {}
+
+    def copy(self, mix: Mix) -> Board:
+        """Return a board for a fork; it fills its columns anew."""
+        return Board(self.score.copy(mix))
+
+    def pick(self, fit: Fit, rows: slice) -> int:
+        """Return the best of these rows for one task; at least one must have room."""
+        books, shape = fit.books, fit.demand.shape
+        self.score.before(books, shape)
+        free = np.flatnonzero(fit.slots[-1][rows])
+        if len(free) == 1:
+            return int(rows.start) + int(free[0])
+        values = self._values(books, fit.demand)[rows]
+        prices = self.score.prices(books, shape)
+        if prices is not None:
+            values = values - prices[rows]
+        values = np.where(fit.slots[-1][rows] > 0, values, -np.inf)
+        best = int(values.argmax())
+        if books.tree.leaf_level == 1:
+            return int(rows.start) + best
+        return _most_used(books, np.flatnonzero(values == values[best]) + rows.start)
+
+    def devices(self, fit: Fit, row: int, rule: str) -> int:
+        """Return the devices for the task: whole ones by the device rule, shares by the score."""
+        if fit.demand.kind is DeviceKind.WHOLE and rule != "lowest":
+            return choose_devices(fit.books, fit.demand, row, rule)
+        return self.score.devices(fit.books, fit.demand.shape, row)
+
+    def _values(self, books: Books, demand: Demand) -> Floats:
+        column, score = self._columns.get(demand.index), self.score
+        stale = column is None or column.version != score.version or column.cursor < books.trimmed
+        if column is None or stale:
+            every = np.arange(books.count, dtype=INT)
+            values = score.raw(books, demand.shape, every)
+            column = self._columns[demand.index] = _Column(values, 0, score.version)
+        elif column.cursor != books.log_end:
+            changed = sorted(set(books.touched[column.cursor - books.trimmed :]))
+            rows = np.array(changed, INT)
+            column.values[rows] = score.raw(books, demand.shape, rows)
+        column.cursor = books.log_end
+        return column.values
+
+
+def _most_used(books: Books, rows: Ints) -> int:
+    """Break a tie by the order of domains: the most used at each level, then the first row."""
+    for level in range(1, books.tree.leaf_level):
+        if len(rows) == 1:
+            break
+        used = books.used[level][books.tree.domain[level][rows]]
+        rows = rows[used == used.max()]
+    return int(rows[0])

@@ -1,0 +1,1 @@
+"""Queues: who waits, who may be charged, and what each has by right."""

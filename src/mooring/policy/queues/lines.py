@@ -1,0 +1,238 @@
+"""Who waits: one line for each ask, in order of rank; asks that cannot be met sleep.
+
+Equal asks stand in one line, so only its head is ever tried. An ask that was refused sleeps, with
+its reasons, until something changes that could matter; then it is ready again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Behind, Reason
+from mooring.policy.placing.ask import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+MOST_LINES = 10_000
+NEVER = float("inf")
+
+Rank = tuple[int, int, float, float, int]
+"""Growth after minimum; then higher priority, earlier deadline, submission, and coming."""
+Request = dict[int, int]
+"""Amounts by pair."""
+Item = tuple[str, str]
+"""Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """All who ask for the same."""
+
+    number: int
+    ask: Ask
+    waiting: list[tuple[Rank, Item]] = field(default_factory=list)
+    asleep: bool = False
+    reasons: tuple[Reason, ...] = ()
+    counted_at: int = -1
+    """How far the log of the books was when the reasons were counted."""
+    told: Item | None = None
+    """The head that was last told these reasons."""
+    tried_at: int = -1
+    """Version of the desk when its head last looked for others to displace."""
+    until: float = NEVER
+    """When somebody may be asked to leave for its head who may not be asked now."""
+    likely: Request | None = None
+    """What one of them would be charged, as far as can be told before."""
+
+
+class Lines:
+    """All lines, and which of them should be tried."""
+
+    def __init__(self) -> None:
+        self.told: dict[Item, None] = {}
+        """Those whose reasons changed since they were last told, in order."""
+        self.sleeping: dict[int, Line] = {}
+        self._lines: dict[object, Line] = {}
+        self._of: dict[Item, tuple[Line, Rank]] = {}
+        self._ready: list[tuple[Rank, int, Line]] = []
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, item: Item) -> bool:
+        return item in self._of
+
+    @property
+    def any_ready(self) -> bool:
+        """Return whether a line should be tried."""
+        return bool(self._ready)
+
+    def line(self, key: object) -> Line | None:
+        """Return the line of an ask."""
+        return self._lines.get(key)
+
+    def open(self, key: object, ask: Ask) -> Line:
+        """Make the line of an ask; too many in which nobody stands are dropped."""
+        if len(self._lines) >= MOST_LINES:
+            self._lines = {k: line for k, line in self._lines.items() if line.waiting}
+        self._next += 1
+        line = self._lines[key] = Line(self._next, ask)
+        return line
+
+    def close(self, key: object) -> None:
+        """Drop a line that nobody stands in."""
+        self._lines.pop(key, None)
+
+    def join(self, line: Line, rank: Rank, item: Item) -> None:
+        """Put a workload in its line."""
+        entry = (rank, item)
+        if line.waiting and line.waiting[-1] > entry:
+            insort(line.waiting, entry)
+            place = bisect_left(line.waiting, entry)
+            self._tell(line, place + 1)
+        else:
+            line.waiting.append(entry)
+            place = len(line.waiting) - 1
+        self._of[item] = line, rank
+        if place == 0 and not line.asleep:
+            heappush(self._ready, (rank, line.number, line))
+        else:
+            self._tell(line, place)
+
+    def leave(self, item: Item) -> None:
+        """Take a workload out of its line."""
+        line, rank = self._of.pop(item)
+        place = bisect_left(line.waiting, (rank, item))
+        del line.waiting[place]
+        self.told.pop(item, None)
+        if place == 0 and line.waiting and not line.asleep:
+            heappush(self._ready, (line.waiting[0][0], line.number, line))
+        self._tell(line, place)
+        if not line.waiting and line.asleep:
+            self._rouse(line)
+
+    def next_ready(self) -> tuple[Line, Item] | None:
+        """Return the line to try now and its head; it stays in line until it leaves."""
+        found = self.peek()
+        if found is not None:
+            heappop(self._ready)
+        return found
+
+    def peek(self) -> tuple[Line, Item] | None:
+        """Return the line to try next and its head."""
+        while self._ready:
+            rank, _, line = self._ready[0]
+            if line.waiting and line.waiting[0][0] == rank and not line.asleep:
+                return line, line.waiting[0][1]
+            heappop(self._ready)
+        return None
+
+    def ready_lines(self) -> list[Line]:
+        """Return all lines that should be tried, in no special order."""
+        found = {line.number: line for _, _, line in self._ready}
+        return [line for line in found.values() if line.waiting and not line.asleep]
+
+    def take(self, line: Line) -> Line:
+        """Take a line out of those that should be tried."""
+        self._ready = [entry for entry in self._ready if entry[2] is not line]
+        heapify(self._ready)
+        return line
+
+    def put_to_sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
+        """Let a line wait for a change, wherever it is."""
+        self.take(line)
+        self.sleep(line, reasons, counted_at)
+
+    def sleep(self, line: Line, reasons: tuple[Reason, ...], counted_at: int) -> None:
+        """Let a line wait for a change; its head has these reasons."""
+        line.asleep = True
+        line.counted_at = counted_at
+        self.sleeping[line.number] = line
+        head = line.waiting[0][1]
+        if reasons != line.reasons or line.told != head:
+            line.reasons = reasons
+            self.told[head] = None
+
+    def wake(self, lines: Iterable[Line]) -> None:
+        """Make sleeping lines ready."""
+        for line in lines:
+            if line.asleep:
+                self._rouse(line)
+                if line.waiting:
+                    heappush(self._ready, (line.waiting[0][0], line.number, line))
+
+    def _rouse(self, line: Line) -> None:
+        line.asleep = False
+        del self.sleeping[line.number]
+
+    def _tell(self, line: Line, place: int) -> None:
+        if place < len(line.waiting) and (place or line.asleep):
+            self.told[line.waiting[place][1]] = None
+
+    def ask_of(self, item: Item) -> Ask:
+        """Return what an item in a line asks for."""
+        return self._of[item][0].ask
+
+    def line_of(self, item: Item) -> Line:
+        """Return the line that an item stands in."""
+        return self._of[item][0]
+
+    def head_of(self, item: Item) -> Line | None:
+        """Return the line that an item is the head of; None: it is behind another."""
+        line, rank = self._of[item]
+        return line if line.waiting[0] == (rank, item) else None
+
+    def before(self, item: Item) -> Behind:
+        """Return whom an item that is not the head of its line stands behind."""
+        line, rank = self._of[item]
+        place = bisect_left(line.waiting, (rank, item))
+        return Behind(line.waiting[place - 1][1][0])
+
+    def tell(self) -> list[Item]:
+        """Return those whose reasons changed since the last call."""
+        items = [item for item in self.told if item in self._of]
+        self.told.clear()
+        for item in items:
+            line = self.head_of(item)
+            if line is not None:
+                line.told = item
+        return items
+
+    def ahead(self, rank: Rank) -> Iterator[tuple[Line, Item]]:
+        """Yield all who stand before a rank, line by line."""
+        for line in self._lines.values():
+            for other, item in line.waiting:
+                if other >= rank:
+                    break
+                yield line, item
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._of)
+
+    def rank_of(self, item: Item) -> Rank:
+        """Return the rank of an item in a line."""
+        return self._of[item][1]
+
+    def copy(self) -> Lines:
+        """Return lines that change on their own from here."""
+        new = Lines()
+        new._next = self._next
+        twin: dict[int, Line] = {}
+        for key, line in self._lines.items():
+            copied = Line(line.number, line.ask, list(line.waiting))
+            copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
+            copied.counted_at, copied.likely = line.counted_at, line.likely
+            copied.tried_at, copied.until = line.tried_at, line.until
+            new._lines[key] = twin[line.number] = copied
+        new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
+        new.sleeping = {number: twin[number] for number in self.sleeping}
+        ready = [(rank, number) for rank, number, _ in self._ready if number in twin]
+        new._ready = [(rank, number, twin[number]) for rank, number in sorted(ready)]
+        new.told = dict(self.told)
+        return new

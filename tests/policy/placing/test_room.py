@@ -1,0 +1,103 @@
+"""Choosing domains, against a plain twin that looks at every set of nodes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.model.cluster import Node
+from mooring.model.topology import Level, Topology, Tree
+from mooring.policy.placing.room import Room, evenly, fewest, holding
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DataObject
+
+LEVELS = Topology((Level("superpod"), Level("leaf")))
+
+
+def room_of(slots: list[list[list[int]]]) -> Room:
+    """Return the room of superpods of leaves of nodes with so many slots."""
+    nodes, flat = [], []
+    for s, leaves in enumerate(slots):
+        for i, leaf in enumerate(leaves):
+            for n, units in enumerate(leaf):
+                nodes.append(Node(f"n{s}{i}{n}", path=(f"s{s}", f"l{i}")))
+                flat.append(units)
+    tree = Tree(LEVELS, nodes)
+    leaf_units = np.array([flat[i] for i in tree.order], np.int32)
+    per_level = [tree.sums(level, leaf_units) for level in range(tree.leaf_level)] + [leaf_units]
+    return Room(tree, per_level, [np.zeros(len(units), np.int64) for units in per_level])
+
+
+def numbers(room: Room, rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many domains of each level below the cluster some rows are in."""
+    tree = room.tree
+    return tuple(len({int(tree.domain[level][r]) for r in rows}) for level in range(1, 4))
+
+
+def least(room: Room, count: int) -> tuple[int, ...]:
+    """Return the fewest domains per level, upper levels first, over all sets of nodes."""
+    slots = room.units[-1]
+    sets = (s for size in range(1, len(slots) + 1) for s in combinations(range(len(slots)), size))
+    return min(numbers(room, rows) for rows in sets if slots[list(rows)].sum() >= count)
+
+
+leaves = st.lists(st.integers(0, 4), min_size=1, max_size=2)
+trees = st.lists(st.lists(leaves, min_size=1, max_size=2), min_size=1, max_size=3)
+
+
+@given(trees, st.data())
+def test_a_gang_takes_the_fewest_domains_at_every_level(
+    slots: list[list[list[int]]], data: DataObject
+) -> None:
+    room = room_of(slots)
+    total = int(room.units[0][0])
+    if not total:
+        return
+    count = data.draw(st.integers(1, total))
+
+    found, chosen = fewest(room, 0, 0, count)
+
+    assert found == least(room, count) == numbers(room, tuple(row for row, _ in chosen))
+    assert sum(units for _, units in chosen) == count
+    assert all(0 < units <= room.units[-1][row] for row, units in chosen)
+
+
+def test_the_first_choice_is_given_up_for_fewer_leaves() -> None:
+    """The two biggest superpods hold six, but in five leaves; another pair needs only two."""
+    room = room_of([[[1], [1], [1], [1]], [[3]], [[3]]])
+
+    assert fewest(room, 0, 0, 6)[0] == (2, 2, 2)
+
+
+def test_tightest_domain_comes_first() -> None:
+    room = room_of([[[4, 4], [3, 1], [2, 2]]])
+
+    assert list(holding(room, 2, (0, 3), 4)) == [1, 2, 0]
+
+
+@given(trees, st.data())
+def test_even_spread_is_as_level_as_room_allows(
+    slots: list[list[list[int]]], data: DataObject
+) -> None:
+    """No superpod could give one to another that has at least two fewer and room."""
+    room = room_of(slots)
+    total = int(room.units[0][0])
+    if not total:
+        return
+    count = data.draw(st.integers(1, total))
+
+    chosen = evenly(room, 0, 0, count, None)
+
+    given_to = np.zeros(len(room.units[1]), int)
+    for row, units in chosen:
+        given_to[room.tree.domain[1][row]] += units
+    assert given_to.sum() == count
+    for full in np.flatnonzero(given_to):
+        for other in range(len(given_to)):
+            if given_to[other] < room.units[1][other]:
+                assert given_to[full] - given_to[other] <= 1
