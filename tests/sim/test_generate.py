@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mooring.model.topology import Tree
-from mooring.sim.generate import NODE_GPUS, TOPOLOGY, Arrival, make_arrivals, make_nodes
+from mooring.sim.generate import NODE_GPUS, TOPOLOGY, make_arrivals, make_nodes
+from mooring.sim.load import Arrival
 
 HOUR = 3600.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from mooring.model.cluster import Device, Node
 from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
+from mooring.sim.load import Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +30,6 @@ _MEDIAN_S, _SPREAD = 2400.0, 1.0
 _SHORTEST_S, _LONGEST_S = 60.0, 86_400.0
 _LARGEST_PART = 1 / 8
 """No workload asks for more of the cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A workload, when it comes, and how long it runs."""
-
-    at: float
-    workload: Workload
-    run_s: float
 
 
 def make_nodes(count: int) -> list[Node]:
