@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from mooring.model.topology import Tree
 from mooring.sim.generate import NODE_GPUS, TOPOLOGY, make_arrivals, make_nodes
-from mooring.sim.load import Arrival
+
+if TYPE_CHECKING:
+    from mooring.sim.load import Arrival
 
 HOUR = 3600.0
 
