@@ -47,6 +47,8 @@ class Quarry(Herd):
         """Everybody in the spans, candidate or not."""
         self._spans_of: dict[Name, tuple[SpanKey, ...]] = {}
         self._protected: list[tuple[float, Name, str]] = []
+        self._ends: dict[Name, dict[str, float]] = {}
+        """By cause, when the minimum run of one is over; what else `_protected` says is old."""
         self._patience = Patience(desk)
         self._seen = len(roll.changes)
 
@@ -54,7 +56,7 @@ class Quarry(Herd):
     def until(self) -> float:
         """Return when somebody may be asked who is protected now."""
         waits = self._protected
-        while waits and not self._is_protected(*waits[0][1:]):
+        while waits and not self._is_protected(*waits[0]):
             heappop(waits)
         return waits[0][0] if waits else NEVER
 
@@ -132,6 +134,7 @@ class Quarry(Herd):
             ends = self._patience.ends(item, entries[item.workload].workload, cause)
             if ends > now:
                 heappush(self._protected, (ends, name, cause))
+                self._ends.setdefault(name, {})[cause] = ends
                 continue
             found.append(name)
             self._items[name], self._causes[name] = item, cause
@@ -151,6 +154,7 @@ class Quarry(Herd):
     def drop(self, name: Name) -> None:
         """Let one go, if it is there."""
         super().drop(name)
+        self._ends.pop(name, None)
         item = self._items.pop(name, None)
         if item is not None:
             del self._causes[name]
@@ -161,15 +165,16 @@ class Quarry(Herd):
         for pair, amount in size:
             charged[pair] = charged.get(pair, 0) + count * amount
 
-    def _is_protected(self, name: Name, cause: str) -> bool:
-        is_inside = any(of == cause for _, of in self._spans_of.get(name, ()))
-        return is_inside and name not in self._items
+    def _is_protected(self, ends: float, name: Name, cause: str) -> bool:
+        if self._ends.get(name, {}).get(cause) != ends or name in self._items:
+            return False
+        return any(of == cause for _, of in self._spans_of.get(name, ()))
 
     def _let_go(self, line: Line) -> None:
         """Take in those whose minimum run is over."""
         while self._protected and self._protected[0][0] <= self.desk.now:
-            _, name, cause = heappop(self._protected)
-            if self._is_protected(name, cause):
+            ends, name, cause = heappop(self._protected)
+            if self._is_protected(ends, name, cause):
                 self._admit({name: line[name]}, cause)
 
 
