@@ -220,7 +220,7 @@ _CLASS = np.array(
 """Class of a fragment by 4 · kind of type + 2 · CPU is enough + GPU is enough."""
 
 
-class _Typical:
+class Typical:
     """The types that make up 95 % of a mix, memory left aside: to them a node is fragmented.
 
     For a type that can run on a node the slivers too small for it are fragments; for any other
@@ -295,7 +295,7 @@ class Fgd:
         self.price_version = 0
         self._mix = mix
         self._seen: tuple[int, int, bool] | None = None
-        self._typical: _Typical | None = None
+        self._typical: Typical | None = None
 
     def copy(self, mix: Mix) -> Fgd:
         """Return a score that goes its own way from here, with the mix of the fork."""
@@ -308,7 +308,7 @@ class Fgd:
         seen = (self._mix.version, books.epoch, self._mix.is_ready)
         if seen != self._seen:
             self._seen = seen
-            self._typical = _Typical(self._mix, books.flavors) if self._mix.is_ready else None
+            self._typical = Typical(self._mix, books.flavors) if self._mix.is_ready else None
             self.version += 1
 
     def prices(self, books: Books, shape: Shape) -> Floats | None:

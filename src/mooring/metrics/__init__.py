@@ -1,0 +1,24 @@
+"""Metrics: pure folds over records, the same for a live cluster and a simulated one.
+
+metrics = Metrics(start)              the moment from which on is looked
+metrics.hear(now, events, plan)       each cycle: what was observed, and the plan
+metrics.summary()                     the numbers so far
+"""
+
+from mooring.metrics.fold import Metrics
+from mooring.metrics.ratios import (
+    gpu_allocation_ratio,
+    gpu_columns,
+    gpu_node_fragmentation_ratio,
+)
+from mooring.metrics.summary import Summary
+from mooring.metrics.waits import BUCKETS
+
+__all__ = [
+    "BUCKETS",
+    "Metrics",
+    "Summary",
+    "gpu_allocation_ratio",
+    "gpu_columns",
+    "gpu_node_fragmentation_ratio",
+]

@@ -1,0 +1,146 @@
+"""Which GPUs of the cluster are in use: kept up placement by placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mooring.model.books import bits
+from mooring.model.cluster import WHOLE
+from mooring.model.mig import GEOMETRIES
+from mooring.model.workload import TaskState
+
+if TYPE_CHECKING:
+    from mooring.model.cluster import Node
+    from mooring.model.workload import Shape
+
+
+@dataclass(slots=True)
+class Seat:
+    """A task that has a place."""
+
+    node: str
+    devices: int
+    """Bit i: device i; 0 for MIG."""
+    milli: int
+    """Thousandths of GPUs."""
+    cpu: int
+    state: TaskState
+
+
+class Seen:
+    """One node: what it has, and how much of it is in use; in thousandths of a GPU."""
+
+    __slots__ = ("allocated", "cpu", "installed", "node", "taken")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.installed = 0
+        self.allocated = 0
+        self.cpu = 0
+        """In use, in thousandths."""
+        self.taken: list[int] = []
+        """Per device, what is in use."""
+        self.set(node)
+
+    def set(self, node: Node) -> None:
+        """Take the node's facts; what is in use stays."""
+        self.node = node
+        self.installed = WHOLE * sum(device.healthy for device in node.devices)
+        self.taken += [0] * (len(node.devices) - len(self.taken))
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over healthy nodes, in thousandths of a GPU."""
+
+    installed: int = 0
+    allocated: int = 0
+    nodes: int = 0
+    """With GPUs."""
+    partly: int = 0
+    """Nodes of which some, but not all, is in use."""
+    crumbs: int = 0
+    """What is idle on those."""
+
+
+class Cluster:
+    """All nodes, and sums over those that are healthy."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Seen] = {}
+        self.totals = Totals()
+        self.version = 0
+        """Changes when a node comes, changes or goes."""
+
+    def set(self, node: Node) -> None:
+        """Let a node come or change; what is in use on it stays so."""
+        self.version += 1
+        seen = self.nodes.get(node.name)
+        if seen is None:
+            seen = self.nodes[node.name] = Seen(node)
+        else:
+            self._count(seen, -1)
+            seen.set(node)
+        self._count(seen, 1)
+
+    def drop(self, name: str) -> None:
+        """Let a node go."""
+        seen = self.nodes.pop(name, None)
+        if seen is not None:
+            self.version += 1
+            self._count(seen, -1)
+
+    def use(self, seat: Seat, sign: int) -> None:
+        """Take (or give back, sign −1) what a task has on its node."""
+        seen = self.nodes.get(seat.node)
+        if seen is None:
+            return
+        self._count(seen, -1)
+        seen.allocated += sign * seat.milli
+        seen.cpu += sign * seat.cpu
+        chosen = [device for device in bits(seat.devices) if device < len(seen.taken)]
+        for device in chosen:
+            seen.taken[device] += sign * (seat.milli // len(chosen))
+        self._count(seen, 1)
+
+    def _count(self, seen: Seen, sign: int) -> None:
+        """Add a node to the sums, or take it out."""
+        if not seen.node.ready or not seen.installed:
+            return
+        totals, idle = self.totals, seen.installed - seen.allocated
+        totals.installed += sign * seen.installed
+        totals.allocated += sign * seen.allocated
+        totals.nodes += sign
+        if seen.allocated > 0 and idle > 0:
+            totals.partly += sign
+            totals.crumbs += sign * idle
+
+
+def milli_of(shape: Shape, node: Node | None, devices: int) -> int:
+    """Return how many thousandths of GPUs one task has on a node."""
+    if not shape.gpus:
+        return 0
+    if shape.mig:
+        return _mig_milli(shape, node)
+    if not shape.gpu_memory:
+        return shape.gpus * shape.milli
+    memories = [device.memory for device in node.devices] if node else []
+    chosen = [memories[device] for device in bits(devices) if device < len(memories)]
+    return sum(-(-shape.gpu_memory * WHOLE // memory) for memory in chosen if memory)
+
+
+def _mig_milli(shape: Shape, node: Node | None) -> int:
+    """Return the part of a device that the memory slices of MIG instances are."""
+    for device in node.devices if node else ():
+        geometry = GEOMETRIES.get(device.mig)
+        if geometry is not None and shape.mig in geometry.profiles:
+            return shape.gpus * geometry.profiles[shape.mig].width * WHOLE // geometry.slices
+    return 0
+
+
+def asked_milli(shape: Shape) -> int:
+    """Return how many thousandths of GPUs a task asks for; a part by memory or MIG is one GPU."""
+    if shape.mig or shape.gpu_memory:
+        return shape.gpus * WHOLE
+    return shape.gpus * shape.milli

@@ -1,0 +1,288 @@
+"""The fold: records in, numbers out. It sees nothing but what a journal holds."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mooring.metrics.fairness import Queues
+from mooring.metrics.fragments import Fragments
+from mooring.metrics.people import People
+from mooring.metrics.spans import Curves, OverTime
+from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary, Waited
+from mooring.metrics.tted import Gangs
+from mooring.metrics.waits import Waits
+from mooring.model.cluster import WHOLE
+from mooring.model.events import QueuesChanged, TasksChanged
+from mooring.model.plan import Evict, Reserved
+from mooring.model.workload import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mooring.metrics.job import Job
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan, Reason
+    from mooring.model.scenario import Scenario
+    from mooring.model.workload import Workload
+
+_HOUR = 3600.0
+_SOON_S = 1.0
+"""A start that is so little late was on time."""
+_SAMPLE = 16
+"""Stretches of the curves between two looks at demand-weighted fragmentation."""
+_FIXED = 5
+"""Columns of curves before those of queues: GAR, GFR, GPUs waited for, held, installed."""
+MOST_QUEUES = 24
+"""Queues that have a curve of their own."""
+
+
+@dataclass(slots=True)
+class Integrals:
+    """GPU-seconds, in thousandths of a GPU."""
+
+    installed: float = 0.0
+    held: float = 0.0
+    running: float = 0.0
+    lost: float = 0.0
+    """Of what ran, what had to be done again or was a restart."""
+    crumbs: float = 0.0
+    """Idle on nodes in part use."""
+    useless: float = 0.0
+    """Idle and of no use to what is asked for."""
+
+
+class Metrics:
+    """All metrics of one stretch of time.
+
+    `begin` (None: the start) is when the warm-up is over: time before it does not count, nor do
+    the waits of those who came before it.
+    """
+
+    def __init__(self, start: Scenario, begin: float | None = None) -> None:
+        self.begin = start.now if begin is None else begin
+        self._now = start.now
+        """Up to when time has been counted."""
+        self._last = start.now
+        """When the last cycle was."""
+        self._queues = Queues(start.queues)
+        self._people = People([self])
+        cluster = self._people.cluster
+        self._gangs = Gangs(cluster, start.topology)
+        self._fragments = Fragments(cluster)
+        self._waits = Waits()
+        self._gar, self._gfr = OverTime(), OverTime()
+        self._names = [queue.name for queue in start.queues][:MOST_QUEUES]
+        self._curves = Curves(self.begin, _FIXED + len(self._names))
+        self._integrals = Integrals()
+        self._sample = (start.now, 0.0)
+        self._counts = Counter[str]()
+        self._causes = Counter[str]()
+        self._errors = array("d")
+        for event in start.events():
+            self._people.observe(event, start.now)
+        if self.begin <= start.now:
+            self._people.open_window()
+
+    # -- records ------------------------------------------------------------------------------
+
+    def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        """Take one cycle."""
+        for event in events:
+            at = self._time_of(event, now)
+            self._pass(at)
+            if isinstance(event, QueuesChanged):
+                self._queues.set_queues(event.queues)
+            self._people.observe(event, at)
+        self._pass(now)
+        self._last = now
+        evicted = dict[str, str]()
+        for decision in plan.decisions:
+            if isinstance(decision, Evict):
+                evicted[decision.workload] = decision.cause
+            self._people.carry_out(decision, now)
+        for waiting in plan.waiting:
+            self._promise(waiting.workload, waiting.reasons)
+        if now >= self.begin:
+            self._causes.update(evicted.values())
+
+    def _time_of(self, event: Event, now: float) -> float:
+        """Return when something happened: a start without a time was at the last cycle."""
+        if isinstance(event, TasksChanged):
+            if event.at is not None:
+                return min(max(event.at, self._now), now)
+            if event.state is TaskState.RUNNING:
+                return self._last
+        return now
+
+    def _promise(self, name: str, reasons: Sequence[Reason]) -> None:
+        """Note the first start that is announced to one who waits."""
+        job = self._people.jobs.get(name)
+        if job is not None and job.promised_at is None and job.started_at is None:
+            job.promised_at = next((r.at for r in reasons if isinstance(r, Reserved)), None)
+
+    def _pass(self, now: float) -> None:
+        """Count the time up to now, in which nothing has changed."""
+        begin = max(self._now, self.begin)
+        if now <= self._now:
+            return
+        self._now = now
+        if now >= self.begin:
+            self._people.open_window()
+        if now <= begin:
+            return
+        seconds, people = now - begin, self._people
+        totals = people.cluster.totals
+        gar = totals.allocated / totals.installed if totals.installed else 0.0
+        gfr = totals.partly / totals.nodes if totals.nodes else 0.0
+        self._gar.add(gar, seconds)
+        self._gfr.add(gfr, seconds)
+        integrals = self._integrals
+        integrals.installed += totals.installed * seconds
+        integrals.held += people.held_milli * seconds
+        integrals.running += people.running_milli * seconds
+        integrals.crumbs += totals.crumbs * seconds
+        integrals.useless += self._demand(begin) * totals.installed * seconds
+        self._queues.pass_time(begin, now, totals.installed)
+        used = [self._queues.used.get(name, 0) / WHOLE for name in self._names]
+        waiting, held = people.waiting_milli / WHOLE, people.held_milli / WHOLE
+        self._curves.add(begin, now, [gar, gfr, waiting, held, totals.installed / WHOLE, *used])
+
+    def _demand(self, at: float) -> float:
+        """Return demand-weighted fragmentation, which is looked at only now and then."""
+        due, found = self._sample
+        if at >= due:
+            found = self._fragments.look()
+            self._sample = at + _SAMPLE * self._curves.step, found
+        return found
+
+    # -- what becomes of workloads ------------------------------------------------------------
+
+    def came(self, job: Job) -> None:
+        """Count one more that asks for something."""
+        self._queues.ask(job.workload, 1)
+        self._fragments.arrive(job)
+        self._counts["submitted"] += job.in_window
+
+    def changed(self, job: Job, old: Workload) -> None:
+        """Count an edited workload as what it is now."""
+        self._queues.ask(old, -1)
+        self._queues.ask(job.workload, 1)
+        self._queues.hold(old.queue, -job.milli)
+        self._queues.hold(job.workload.queue, job.milli)
+
+    def holds(self, job: Job, milli: int) -> None:
+        """Count what a workload has got or lost."""
+        self._queues.hold(job.workload.queue, milli)
+
+    def runs(self, job: Job) -> None:
+        """Count a wait that is over, and what a restart costs."""
+        assert job.runs_since is not None
+        if job.restarts:
+            self._lose(job, job.runs_since, job.runs_since + job.workload.restart_cost_s)
+        if job.started_at is not None or not job.in_window:
+            return
+        self._counts["started"] += 1
+        if job.gpus:
+            self._waits.started(_waited(job, job.runs_since))
+            self._gangs.count(job)
+        if job.promised_at is not None:
+            self._errors.append(job.runs_since - job.promised_at)
+
+    def breaks(self, job: Job, at: float) -> None:
+        """Count the work that has to be done again."""
+        assert job.runs_since is not None
+        self._counts["broken"] += at >= self.begin
+        self._lose(job, saved_until(job.workload, job.runs_since, at), at)
+
+    def _lose(self, job: Job, begin: float, end: float) -> None:
+        self._integrals.lost += max(end - max(begin, self.begin), 0.0) * job.most_milli
+
+    def left(self, job: Job) -> None:
+        """Count one that is over."""
+        self._queues.ask(job.workload, -1)
+        self._counts["ended"] += self._now >= self.begin
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def summary(self) -> Summary:
+        """Return the numbers up to the last cycle."""
+        integrals, counts = self._integrals, self._counts
+        seconds = max(self._now - self.begin, 0.0)
+        installed = integrals.installed
+
+        def over(amount: float) -> float:
+            return amount / installed if installed else 0.0
+
+        waiting = list(self._waiting())
+        return Summary(
+            self.begin,
+            max(self._now, self.begin),
+            installed / WHOLE / seconds if seconds else 0.0,
+            counts["submitted"],
+            counts["started"],
+            counts["ended"],
+            _spread(self._gar),
+            over(integrals.held),
+            over(integrals.running),
+            over(max(integrals.running - integrals.lost, 0.0)),
+            _spread(self._gfr),
+            over(integrals.crumbs),
+            over(integrals.useless),
+            self._waits.curves(waiting),
+            self._gangs.summary(),
+            Evictions(
+                counts["broken"],
+                tuple(sorted(self._causes.items())),
+                integrals.lost / WHOLE / _HOUR,
+            ),
+            self._queues.summary(),
+            self._promises(),
+            self._curve(),
+            self._waits.worst(waiting),
+        )
+
+    def _waiting(self) -> Iterator[Waited]:
+        for job in self._people.jobs.values():
+            if job.in_window and job.started_at is None and job.gpus:
+                yield _waited(job, self._now)
+
+    def _promises(self) -> Promises:
+        errors = np.asarray(self._errors)
+        if not len(errors):
+            return Promises(0, 0, 0.0, 0.0)
+        far = np.abs(errors)
+        kept = int((errors <= _SOON_S).sum())
+        return Promises(len(errors), kept, float(far.mean()), float(np.quantile(far, 0.9)))
+
+    def _curve(self) -> Curve:
+        _, columns = self._curves.points(self._now)
+        gar, gfr, waiting, held, installed = (tuple(column) for column in columns[:_FIXED])
+        whole, used = np.cumsum(installed), np.cumsum(held)
+        sor = np.divide(used, whole, out=np.zeros(len(whole)), where=whole > 0)
+        queues = zip(self._names, map(tuple, columns[_FIXED:]), strict=True)
+        return Curve(
+            self.begin, self._curves.step, gar, gfr, tuple(sor.tolist()), waiting, tuple(queues)
+        )
+
+
+def _spread(values: OverTime) -> Spread:
+    p10, median, p90 = values.quantiles((0.1, 0.5, 0.9))
+    return Spread(values.mean, p10, median, p90)
+
+
+def _waited(job: Job, now: float) -> Waited:
+    wait_s = max(now - job.submitted_at, 0.0)
+    wanted = job.workload
+    is_waiting = job.runs_since is None
+    return Waited(wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s, is_waiting)
+
+
+def saved_until(workload: Workload, since: float, at: float) -> float:
+    """Return up to when the work of a run is saved that began at `since` and broke off at `at`."""
+    checkpoint = workload.checkpoint_at
+    return since if checkpoint is None else min(max(checkpoint, since), at)

@@ -1,0 +1,153 @@
+"""The numbers of a stretch of time, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A value over time."""
+
+    mean: float
+    p10: float
+    median: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long one workload waited."""
+
+    name: str
+    queue: str
+    gpus: int
+    """Of its minimum, rounded up."""
+    submitted_at: float
+    wait_s: float
+    is_waiting: bool = False
+    """It has not started yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCurve:
+    """JWTD of one bucket; None where too many wait still to tell."""
+
+    bucket: str
+    started: int
+    waiting: int
+    mean: float | None
+    """Of those that have started."""
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    longest: float
+    """So far."""
+    curve: tuple[float | None, ...]
+    """Waits that 0, 1, 2 … 100 % do not exceed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tted:
+    """JTTED and its structural proxies, of gangs that started: means, and the 90th percentile."""
+
+    gangs: int
+    time: float
+    """T(placement) / T(ideal placement)."""
+    time_p90: float
+    nodes: float
+    """Nodes used / fewest possible."""
+    leaves: float
+    """Leaves used / fewest possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """Whom it cost what."""
+
+    workloads: int
+    """Times that a workload lost tasks that it did not finish."""
+    by_cause: tuple[tuple[str, int], ...]
+    lost_gpu_hours: float
+    """Work that has to be done again, and restarts."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUse:
+    """What one queue used, and what it had a right to by what it asked for."""
+
+    queue: str
+    gpu_hours: float
+    fair_gpu_hours: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Return use over right; None: it asked for nothing."""
+        return self.gpu_hours / self.fair_gpu_hours if self.fair_gpu_hours else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """How even queues were served."""
+
+    jain: float
+    """Jain's index of use over right: 1 is even, 1/n is all for one."""
+    least: float
+    """The least use over right (max-min)."""
+    queues: tuple[QueueUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """Starts that were announced, and how they came out."""
+
+    announced: int
+    kept: int
+    """Started no later than first announced."""
+    mean_error_s: float
+    """Mean distance between first announcement and start."""
+    p90_error_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over time: means over stretches of `step_s`."""
+
+    start: float
+    step_s: float
+    gar: tuple[float, ...]
+    gfr: tuple[float, ...]
+    sor: tuple[float, ...]
+    """From the beginning of the window up to then."""
+    waiting_gpus: tuple[float, ...]
+    queues: tuple[tuple[str, tuple[float, ...]], ...]
+    """GPUs in use by queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All numbers of a window."""
+
+    start: float
+    end: float
+    gpus: float
+    """Installed on healthy nodes, mean over time."""
+    submitted: int
+    started: int
+    ended: int
+    gar: Spread
+    sor: float
+    sor_run: float
+    sor_useful: float
+    gfr: Spread
+    gfr_gpu: float
+    """Idle GPUs of nodes in part use, over all GPUs."""
+    gfr_demand: float
+    """Idle GPUs that the typical workload cannot use (FGD), over all GPUs."""
+    waits: tuple[WaitCurve, ...]
+    tted: Tted
+    evictions: Evictions
+    fairness: Fairness
+    promises: Promises
+    curve: Curve
+    worst: tuple[Waited, ...]
