@@ -171,10 +171,9 @@ def test_fairness_is_use_over_right() -> None:
 
     fairness = metrics.summary().fairness
 
-    assert [(q.queue, q.gpu_hours, q.fair_gpu_hours) for q in fairness.queues] == [
-        ("x", pytest.approx(8.0), pytest.approx(6.0)),
-        ("y", pytest.approx(4.0), pytest.approx(6.0)),
-    ]
+    assert [use.queue for use in fairness.queues] == ["x", "y"]
+    assert [use.gpu_hours for use in fairness.queues] == pytest.approx([8.0, 4.0])
+    assert [use.fair_gpu_hours for use in fairness.queues] == pytest.approx([6.0, 6.0])
     assert fairness.least == pytest.approx(4 / 6)
     assert fairness.jain == pytest.approx(2.0**2 / (2 * ((8 / 6) ** 2 + (4 / 6) ** 2)))
 

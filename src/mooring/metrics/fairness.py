@@ -35,7 +35,7 @@ class Queues:
         self._shares: dict[str, float] = {}
         self._tree = _tree(queues, ())
         self._queues = tuple(queues)
-        self._changed, self._due = True, -inf
+        self._changed, self._capacity, self._due = True, 0, -inf
 
     def set_queues(self, queues: Sequence[Queue]) -> None:
         """Take edited queues."""
@@ -67,8 +67,9 @@ class Queues:
 
     def _rights(self, now: float, capacity: int) -> dict[str, float]:
         """Return what queues have a right to; it is divided again once a minute at most."""
-        if self._changed and now >= self._due:
-            self._changed, self._due = False, now + DIVIDE_S
+        is_changed = self._changed or capacity != self._capacity
+        if is_changed and now >= self._due:
+            self._changed, self._capacity, self._due = False, capacity, now + DIVIDE_S
             tree = self._tree
             asked = [[0] for _ in tree.names]
             for queue, milli in self._asked.items():
