@@ -54,6 +54,10 @@ def stand(made: World) -> list[tuple[int, int, int, int]]:
     return [(p.used, p.idle, p.lent, p.missing) for p in made.engine.headroom()]
 
 
+def test_where_nothing_is_promised_there_is_nothing_to_report() -> None:
+    assert stand(world("a=8")) == []
+
+
 def started(plan: Plan) -> list[str]:
     return [bind.workload for bind in binds(plan)]
 

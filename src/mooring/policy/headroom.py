@@ -266,6 +266,8 @@ class Promises:
 
     def report(self) -> tuple[Promise, ...]:
         """Return how every promise stands."""
+        if not self.given:
+            return ()
         self.settle()
         supply = self._supply()
         got = matched(supply, [promise.gpus * WHOLE for promise in self.given])
