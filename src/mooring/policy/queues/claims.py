@@ -13,6 +13,8 @@ from mooring.policy.queues.offers import assigned
 from mooring.policy.queues.share import Yardstick, add_up, default_shares, norms
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mooring.model.entry import Entry
     from mooring.policy.desk import Desk, Hold
     from mooring.policy.placing.ask import Ask
@@ -58,6 +60,9 @@ class Claims:
             entry = self.desk.entries[name]
             for pair, amount in yet_to_grow(self.desk, entry, hold).items():
                 own[entry.queue][pair] += amount
+        for queue, request in yet_to_wait(self.desk) if tree.pairs else ():
+            for pair, amount in request.items():
+                own[queue][pair] += amount
         rows = add_up(tree, own)
         used = self.desk.books.usage.tolist()
         return [
@@ -101,6 +106,27 @@ def yet_to_grow(desk: Desk, entry: Entry, hold: Hold) -> Request:
             for pair, amount in likely(desk, ask, entry.account).items():
                 found[pair] = found.get(pair, 0) + times * amount
     return found
+
+
+def yet_to_wait(desk: Desk) -> Iterator[tuple[int, Request]]:
+    """Yield, with its queue, what each who is on its way out will ask for again once it is gone.
+
+    It is not charged any more and does not wait yet. What is only moved is kept room for.
+    """
+    leaving: dict[str, dict[str, list[int]]] = {}
+    for name, group, task in desk.departures.since:
+        leaving.setdefault(name, {}).setdefault(group, []).append(task)
+    for name, groups in leaving.items():
+        entry, hold = desk.entries[name], desk.holds.get(name)
+        if hold is not None and hold.is_move:
+            continue
+        stays = any(members.staying() for members in entry.members.values())
+        tasks: list[tuple[str, int]] = []
+        for group, some in groups.items():
+            members = entry.members[group]
+            most = members.spare + len(some) if stays else members.group.min
+            tasks += [(group, task) for task in some[: max(0, most)]]
+        yield entry.queue, desk.size(entry, tasks)
 
 
 def likely(desk: Desk, ask: Ask, account: int) -> Request:
