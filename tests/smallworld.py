@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mooring.policy.standing.item import Class
     from mooring.policy.standing.line import Key, Word
 
+    Search = Callable[["Judge", "Scene", int], "Exchange | None"]
+
 CARDS = 2
 """On every node."""
 MOST_STEPS = 60
@@ -172,10 +174,16 @@ class _SharesBefore(_Unasked):
         return _BeforeExchange(self.line, self.item, leaving)
 
 
-class _Ties(_Unasked):
+RIGHTFUL = Case.claims
+"""Whatever a test makes of it later."""
+
+
+class Ties(_Unasked):
+    """Lets those be evicted who are only as far beyond."""
+
     @staticmethod
     def claims(side: Side, classes: Sequence[Class]) -> Iterator[str]:
-        yield from Case.claims(side, classes)
+        yield from RIGHTFUL(side, classes)
         if min(classes) > COVERED and classes[0] >= (BEYOND, 0.0) and side.level <= classes[0]:
             yield "leximin"
 
@@ -186,9 +194,11 @@ class _Ties(_Unasked):
 class Judge:
     """What the rules say in one world. It depends on who runs since when, not where."""
 
-    def __init__(self, world: World, mistakes: Mistakes = RIGHT):
+    def __init__(self, world: World, mistakes: Mistakes = RIGHT, *, moves: bool = True):
         self.world = world
         self.mistakes = mistakes
+        self.moves = moves
+        """Whether those who stay may be moved to make room."""
         self._lines: dict[Order, Line] = {}
         self._words: dict[Order, Word] = {}
         self._keys: dict[tuple[Order, int], Key] = {}
@@ -232,7 +242,7 @@ class Judge:
         if self.mistakes.shares_before:
             case_of = _SharesBefore
         elif self.mistakes.ties:
-            case_of = _Ties
+            case_of = Ties
         line = self.line(order)
         names = frozenset(f"g{v}" for v in lets)
         due = not self.world.gangs[gang].early
@@ -299,7 +309,7 @@ def exhaustive(judge: Judge, scene: Scene, gang: int) -> Exchange | None:
         for victims in combinations(scene.order, count):
             places = tuple(() if n in victims else p for n, p in enumerate(scene.places))
             where, moved = fit(world, places, gang), False
-            if where is None:
+            if where is None and judge.moves:
                 where, moved = fit_by_moving(world, places, gang), True
             verdict = None if where is None else judge.verdict(scene, gang, victims)
             if where is None or verdict is None:
@@ -332,7 +342,7 @@ class Tally:
     `loop`, `vain`: as it says; `starved`: at rest, but could start; `unmet`: the same, within its
     quota; `word`: an exchange that does not make the word better. Of a search that is compared:
     `missed` and `illegal`; `dear`: more than twice as many cards as need be leave, or one that
-    need not.
+    need not; `bold`: a bold start is made without need, or is not counted as one.
     """
     examples: dict[str, str] = field(default_factory=dict)
 
@@ -358,12 +368,14 @@ class Checker:
         world: World,
         tally: Tally,
         mistakes: Mistakes = RIGHT,
-        search: Callable[[Judge, Scene, int], Exchange | None] | None = None,
+        search: Search | None = None,
+        *,
+        moves: bool = True,
     ):
         self.world = world
         self.tally = tally
         self.mistakes = mistakes
-        self.judge = Judge(world, mistakes)
+        self.judge = Judge(world, mistakes, moves=moves)
         self._search = search
         self._found: dict[tuple[Scene, int], Exchange | None] = {}
         self._settled: set[Scene] = set()
@@ -409,8 +421,11 @@ class Checker:
         if (found is None) != (plain is None):
             self.tally.fail("missed" if found is None else "illegal", self.world, scene)
         elif found is not None and plain is not None:
-            if self.judge.verdict(scene, gang, found.victims) is None:
+            verdict = self.judge.verdict(scene, gang, found.victims)
+            if verdict is None or min(free_of(self.world, found.places)) < 0:
                 self.tally.fail("illegal", self.world, scene)
+            elif (verdict[0], found.bold) != (plain.bold, plain.bold):
+                self.tally.fail("bold", self.world, scene)
             elif self._is_dear(scene, gang, found, plain):
                 self.tally.fail("dear", self.world, scene)
 
@@ -520,7 +535,7 @@ class Checker:
         for number in self.waiting(scene):
             if exhaustive(self.judge, scene, number) is not None:
                 self.tally.fail("starved", self.world, scene)
-            elif self._has_quota(number, used):
+            elif self.judge.moves and self._has_quota(number, used):  # else gaps may be in the way
                 self.tally.fail("unmet", self.world, scene)
 
     def _has_quota(self, number: int, used: Sequence[int]) -> bool:
@@ -538,12 +553,14 @@ class Checker:
 def look_at(
     some: Iterable[World],
     mistakes: Mistakes = RIGHT,
-    search: Callable[[Judge, Scene, int], Exchange | None] | None = None,
+    search: Search | None = None,
+    *,
+    moves: bool = True,
 ) -> Tally:
     """Check worlds and return what was seen."""
     tally = Tally()
     for world in some:
-        Checker(world, tally, mistakes, search).check()
+        Checker(world, tally, mistakes, search, moves=moves).check()
     return tally
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from random import Random
@@ -10,6 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mooring.policy.standing.case import Case
+from mooring.policy.standing.line import Line
+from mooring.policy.victims import hunt
+from tests.smallproduct import PROMPT, ask, let_live
 from tests.smallworld import (
     RIGHT,
     Checker,
@@ -19,6 +24,7 @@ from tests.smallworld import (
     Scene,
     Share,
     Tally,
+    Ties,
     World,
     exhaustive,
     fit,
@@ -30,9 +36,14 @@ from tests.smallworld import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mooring.policy.standing.item import Item, Key
     from tests.smallworld import Judge
 
 BLOCKS = 40
+ONE_IN, PARTS = 61, 6
+"""So many worlds are left to the rules for one that is also tried in the product."""
 
 
 @cache
@@ -43,6 +54,11 @@ def some() -> list[World]:
 def tell(capsys: pytest.CaptureFixture[str], what: str, tally: Tally) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\n{what}: {tally.told()}\n")
+
+
+def lives(some: Iterable[World]) -> Iterator[tuple[World, Scene]]:
+    """Yield worlds with each of their scenes."""
+    return ((world, scene) for world in some for scene in scenes(world))
 
 
 def nothing_wrong(tally: Tally) -> bool:
@@ -82,6 +98,47 @@ def test_everything_with_marks(block: int, capsys: pytest.CaptureFixture[str]) -
     tally = look_at(with_marks(random, world) for world in every)
     tell(capsys, f"small worlds with marks, block {block}", tally)
     assert nothing_wrong(tally)
+
+
+# -- in the product -------------------------------------------------------------------------------
+
+
+def test_product_displaces_whom_the_rules_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody exactly where the exhaustive search finds somebody, legal, and none too many."""
+    tally = look_at(some()[:25], RIGHT, ask, moves=False)
+    tell(capsys, "small worlds, asked of the product", tally)
+    assert nothing_wrong(tally)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["at once", "a cycle later"])
+def test_product_comes_to_rest_by_itself(slow: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody goes in circles or leaves in vain, and nobody is left waiting who could start."""
+    tally = let_live(lives(some()[25:45]), slow=slow)
+    tell(capsys, "small worlds, alive", tally)
+    assert not tally.counts, tally.examples
+    assert tally.exchanges > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_product_displaces_whom_the_rules_say_in_many_worlds(
+    part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tally = look_at(islice(worlds(), ONE_IN * part, None, ONE_IN * PARTS), RIGHT, ask, moves=False)
+    tell(capsys, f"small worlds, asked of the product, part {part}", tally)
+    assert nothing_wrong(tally)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_product_comes_to_rest_by_itself_in_many_worlds(
+    part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = ONE_IN * part + ONE_IN // 2
+    every = islice(worlds(), first, None, ONE_IN * PARTS)
+    tally = let_live(lives(every), slow=bool(part % 2))
+    tell(capsys, f"small worlds, alive, part {part}", tally)
+    assert not tally.counts, tally.examples
 
 
 # -- the check can fail ---------------------------------------------------------------------------
@@ -142,6 +199,25 @@ def test_a_poor_search_is_found_out() -> None:
     assert "starved" in look_at(worlds_, RIGHT, lazy).counts
     assert "dear" in look_at(worlds_, RIGHT, greedy).counts
     assert "illegal" in look_at(worlds_, RIGHT, lawless).counts
+
+
+def test_product_that_keeps_no_room_is_found_out() -> None:
+    """What is freed for one, who must wait until it is free, is anybody's meanwhile."""
+    policy = replace(PROMPT, eviction=replace(PROMPT.eviction, hold_s=0.0))
+    assert let_live(lives(some()[:5]), policy, slow=True).counts["vain"]
+
+
+def test_product_that_does_not_ask_the_line_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two gangs as large as the cluster evict each other for ever, if equals may be evicted."""
+
+    def everybody(line: Line, place: object) -> Iterator[tuple[Item, Key]]:
+        return ((item, line.key(item.name)) for item in line.items())
+
+    monkeypatch.setattr(hunt.Hunt, "search", lambda *_, **__: hunt.UNSURE)
+    monkeypatch.setattr(Line, "behind", everybody)
+    monkeypatch.setattr(Case, "claims", Ties.claims)
+    world = World(1, (Share(0), Share(0)), (Gang(0, 1, 2), Gang(1, 1, 2)))
+    assert let_live(lives([world])).counts["loop"]
 
 
 # -- the worlds are what they should be -----------------------------------------------------------
