@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
-from mooring.model.events import Ended, Submitted
+from mooring.model.events import Ended, QueuesChanged, Submitted
 from mooring.model.plan import Bind, Evict
-from mooring.model.queues import Queue
+from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Policy
 from mooring.sim.loop import Loop
 from tests.build import World, evicts, gang, picture, task
@@ -221,3 +221,19 @@ def test_who_does_not_checkpoint_stays_until_a_turn_comes() -> None:
     plan = world.submit(checkpointing("fourth", 1, 3.0)).cycle(10 * 3600)
 
     assert plan.decisions == ()
+
+
+def test_a_turn_that_comes_with_other_queues_is_judged_by_them() -> None:
+    """The queues count something more from now on; the next one is due in the same cycle."""
+    topology, nodes = picture("a=2")
+    quotas = (Quota("gpu", quota=2000), Quota("cpu", quota=1000))
+    before, after = (Queue("default", order="backfill", quotas=quotas[:n]) for n in (1, 2))
+    world = World(Engine(topology, queues=(before, Queue("x")))).join(*nodes)
+    world.run(task("first", 1), task("second", 1), now=0.0)
+    world.submit(task("big", 2, submitted_at=1.0)).cycle(1.0)
+    small = task("small", 1, submitted_at=2.0)
+    world.end("first").run(small, task("huge", 8, queue="x"), now=2.0)
+
+    plan = world.end("second").see(QueuesChanged((after, Queue("x")))).cycle(3.0)
+
+    assert [(each.workload, each.beneficiary) for each in evicts(plan)] == [("small", "big")]

@@ -98,6 +98,7 @@ class Turns:
             self.shadow = cast_shadow(engine, self.desk.now)
             court.look_again()  # strict order no longer keeps anybody back
         court.residual = self.residual
+        court.measure_anew()
         for name in self.shadow.advance(self.desk.now):
             self._turn(court, name)
         self._serve_due(court)

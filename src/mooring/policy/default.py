@@ -290,7 +290,7 @@ class DefaultCourt:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
         desk = self.desk
         self._wake_lines()  # this cycle may have changed something already
-        self._yardstick = None
+        self.measure_anew()
         started = -1
         while started != len(desk.decisions):
             started = len(desk.decisions)
@@ -319,6 +319,10 @@ class DefaultCourt:
             if any(lines.any_ready for lines in self._lines.values()):
                 return True
         return False
+
+    def measure_anew(self) -> None:
+        """Let shares be those of now: queues and what is asked for may have changed."""
+        self._yardstick = None
 
     @property
     def yardstick(self) -> Yardstick:
