@@ -345,6 +345,7 @@ def workloads(
         namespace=draw(texts),
         user=draw(texts),
         active=draw(st.booleans()),
+        checkpoint_every_s=draw(st.none() | positive_durations),
     )
 
 

@@ -257,7 +257,7 @@ def test_constraints_of_a_shape() -> None:
 def test_times_of_a_workload() -> None:
     workload = one_workload(
         "submitted_at: -5, run_limit: 2h, estimate: 90, minimum_run: 30m, restart_cost: 1m,"
-        " checkpoint_at: 7, service: true, preemptible: false, priority: -3"
+        " checkpoint_at: 7, checkpoint_every: 30m, service: true, preemptible: false, priority: -3"
     )
     assert workload == Workload(
         "w",
@@ -270,6 +270,7 @@ def test_times_of_a_workload() -> None:
         estimate_s=90.0,
         minimum_run_s=1800.0,
         checkpoint_at=7.0,
+        checkpoint_every_s=1800.0,
         restart_cost_s=60.0,
     )
 

@@ -87,6 +87,7 @@ class WorkloadReader:
             namespace=fields.take("namespace", name, ""),
             user=fields.take("user", name, ""),
             active=fields.take("active", flag, True),
+            checkpoint_every_s=fields.take("checkpoint_every", positive_duration, None),
         )
 
     def _read_priority(self, fields: Fields) -> tuple[str, int]:

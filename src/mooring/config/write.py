@@ -200,6 +200,7 @@ def _times(workload: Workload) -> Data:
         "restart_cost": workload.restart_cost_s or None,
         "preemption_delay": workload.preemption_delay_s or None,
         "leave": workload.leave_s,
+        "checkpoint_every": workload.checkpoint_every_s,
     }
     instants = {"checkpoint_at": workload.checkpoint_at, "deadline_at": workload.deadline_at}
     data: Data = {k: say_duration(value) for k, value in durations.items() if value is not None}

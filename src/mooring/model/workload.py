@@ -225,6 +225,7 @@ class Workload:
     estimate_s: float | None = None
     minimum_run_s: float = 0.0
     checkpoint_at: float | None = None
+    """When it last saved its work."""
     restart_cost_s: float = 0.0
     priority_class: str = ""
     """Name of a class of the policy that gives the priority."""
@@ -242,6 +243,25 @@ class Workload:
     user: str = ""
     active: bool = True
     """False: it does not start, and stops if it runs."""
+    checkpoint_every_s: float | None = None
+    """How often it saves its work while it runs; None: nobody knows."""
+
+    @property
+    def checkpoints(self) -> bool:
+        """Return whether it is known to save its work."""
+        return self.checkpoint_at is not None or self.checkpoint_every_s is not None
+
+    def saved_until(self, since: float, at: float) -> float:
+        """Return up to when a run that began at `since` is saved: its last checkpoint until `at`.
+
+        As long as nothing of the run is saved that is `since` itself.
+        """
+        saved = since
+        if self.checkpoint_every_s:
+            saved += max(0.0, at - since) // self.checkpoint_every_s * self.checkpoint_every_s
+        if self.checkpoint_at is not None:
+            saved = max(saved, min(self.checkpoint_at, at))
+        return saved
 
     @property
     def root(self) -> PodGroup:

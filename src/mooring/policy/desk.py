@@ -529,10 +529,8 @@ class Desk:
 
     def saved(self, entry: Entry) -> float:
         """Return how much of the present run of a workload a checkpoint has saved."""
-        checkpoint, since = entry.workload.checkpoint_at, entry.running_since
-        if checkpoint is None or since is None:
-            return 0.0
-        return max(0.0, min(checkpoint, self.now) - since)
+        since = entry.running_since
+        return 0.0 if since is None else entry.workload.saved_until(since, self.now) - since
 
     def set_releasing(self, entry: Entry, members: Members, task: int, *, releasing: bool) -> None:
         """Book that a task is on its way out, or that it stays after all."""

@@ -1,13 +1,14 @@
 """The one loop: virtual time around the engine.
 
-Facts go in by `at`. Each step takes everything of one instant, tells the engine, lets it decide
-once and turns the plan into later facts: what is bound runs, what runs ends, what is evicted comes
-back. It knows nothing of traces, files or printing; listeners see every cycle.
+Facts go in by `at`, or by `feed` where there are many. Each step takes everything of one instant,
+tells the engine, lets it decide once and turns the plan into later facts: what is bound runs, what
+runs ends, what is evicted comes back. It knows nothing of traces, files or printing; listeners see
+every cycle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
@@ -39,6 +40,8 @@ Listener = Callable[[float, Sequence[Event], Plan], None]
 """Hears of every cycle: when, what was observed since the one before, and the plan."""
 RunTime = Callable[["Workload"], float | None]
 """How long a workload runs once its minimum does; None or infinite: until someone ends it."""
+BrokenOff = Callable[["Workload", float, float], None]
+"""Hears that a run was broken off: whose, when it began, and when it broke off."""
 
 _RANK: dict[type, int] = {
     Ended: 0,
@@ -88,21 +91,26 @@ class Loop:
         *,
         start_s: float = 0.0,
         grace_s: float = 0.0,
+        broken_off: BrokenOff = lambda workload, began_at, at: None,
     ) -> None:
         self.engine = engine
         self.now = -inf
         self.cycles = 0
         self._run_time = run_time
+        self._broken_off = broken_off
         self._listeners = list(listeners)
         self._start_s = start_s
         self._grace_s = grace_s
         self._sequence = count()
         self._heap: list[tuple[float, int, int, Event | None, bool]] = []
         """Time, kind, sequence, fact (None: a timer), and whether it is an effect of a plan."""
+        self._feed: Iterator[tuple[float, Event]] = iter(())
+        self._fed: tuple[float, Event] | None = None
+        """The next fact of the feed: only it is in memory."""
         self._observed: list[Event] = []
         """What the engine was told since it last decided."""
-        self._end_of: dict[str, int] = {}
-        """Workloads whose minimum runs, and the sequence of their end."""
+        self._end_of: dict[str, tuple[int, float]] = {}
+        """Workloads whose minimum runs, the sequence of their end, and when the run began."""
         self._change_of: dict[tuple[str, str, int], int] = {}
         """Tasks that start or release, and the sequence of the fact that is to come."""
         self._adopted: list[TasksChanged] = []
@@ -113,11 +121,19 @@ class Loop:
     @property
     def next_at(self) -> float:
         """Return the time of the next instant; infinite: nothing is to come."""
-        return self._heap[0][0] if self._heap else inf
+        first = self._heap[0][0] if self._heap else inf
+        return first if self._fed is None else min(first, self._fed[0])
 
     def at(self, time: float, event: Event) -> None:
         """Let a fact happen then."""
         self._push(time, _RANK[type(event)], event)
+
+    def feed(self, facts: Iterable[tuple[float, Event]]) -> None:
+        """Let facts happen that are given in order of time; each is taken when its time comes."""
+        if self._fed is not None:
+            raise ValueError("there is a feed already")
+        self._feed = iter(facts)
+        self._fed = next(self._feed, None)
 
     def listen(self, listener: Listener) -> None:
         """Let one more hear of every cycle."""
@@ -134,10 +150,13 @@ class Loop:
 
     def step(self) -> bool:
         """Take one instant: all its facts, then one cycle; return whether there was one."""
-        heap = self._heap
-        if not heap:
+        heap, now = self._heap, self.next_at
+        if now == inf:
             return False
-        now = self.now = heap[0][0]
+        while self._fed is not None and self._fed[0] <= now:
+            self.at(*self._fed)
+            self._fed = next(self._feed, None)
+        self.now = now
         stirred = False
         while heap and heap[0][0] == now:
             _, _, sequence, event, is_effect = heappop(heap)
@@ -230,19 +249,23 @@ class Loop:
         """Let a workload whose minimum runs end in its time; forget the end of a broken run."""
         entry = self.engine.entries()[name]
         if not _runs(entry):
-            self._end_of.pop(name, None)
+            known = self._end_of.pop(name, None)
+            if known is not None:
+                self._broken_off(entry.workload, known[1], self.now)
         elif name not in self._end_of:
             run_s = self._run_time(entry.workload)
             if run_s is None or run_s == inf:
-                self._end_of[name] = -1
+                self._end_of[name] = -1, began_at
                 return
             at = max(began_at + run_s, self.now)
-            self._end_of[name] = self._push(at, _RANK[Ended], Ended(name), is_effect=True)
+            sequence = self._push(at, _RANK[Ended], Ended(name), is_effect=True)
+            self._end_of[name] = sequence, began_at
 
     def _due(self, event: Event, sequence: int) -> Event | None:
         """Return what is left of an effect whose time has come."""
         if isinstance(event, Ended):
-            return event if self._end_of.get(event.workload) == sequence else None
+            known = self._end_of.get(event.workload)
+            return event if known is not None and known[0] == sequence else None
         assert isinstance(event, TasksChanged)
         workload, group = event.workload, event.group
         entry = self.engine.entries().get(workload)

@@ -168,7 +168,7 @@ class Rights:
         rule, victim = self.desk.policy.backfill, self.desk.entries[item.workload]
         if not item.overtaker or item.queue != self.newcomer.queue:
             return False
-        if victim.workload.checkpoint_at is None or item.since is None:
+        if not victim.workload.checkpoints or item.since is None:
             return False
         if victim.past.quantum_evictions >= rule.quantum_evictions:
             return False

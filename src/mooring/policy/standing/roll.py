@@ -254,9 +254,7 @@ def cost_of(desk: Desk, entry: Entry, tasks: Tasks) -> float:
     workload, milli = entry.workload, 0
     for group, _ in tasks:
         milli += entry.members[group].demand.weight - 1 or 1
-    since = entry.running_since
-    if workload.checkpoint_at is not None:
-        since = max(desk.now if since is None else since, workload.checkpoint_at)
-    lost_s = 0.0 if since is None else max(0.0, desk.now - since)
+    since, now = entry.running_since, desk.now
+    lost_s = 0.0 if since is None else max(0.0, now - workload.saved_until(since, now))
     restart = workload.restart_cost_s or desk.policy.eviction.restart_s
     return milli / 1000 * (lost_s + restart) / HOUR

@@ -1,0 +1,199 @@
+"""Runs by hand: small clusters on which every instant can be worked out on paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mooring.model.events import Ended, NodeChanged, NodeJoined, NodeLeft, TasksChanged
+from mooring.model.plan import Bind, Evict
+from mooring.model.queues import Queue
+from mooring.model.workload import TaskState
+from mooring.sim.load import Arrival, Load
+from mooring.sim.run import AT_ONCE, Delays, Run
+from tests.build import gang, picture, task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+STRICT = (Queue("default", order="strict"),)
+
+
+@dataclass
+class Diary:
+    """Notes who starts, leaves and ends when."""
+
+    starts: list[tuple[float, str]] = field(default_factory=list)
+    evicted: list[tuple[float, str]] = field(default_factory=list)
+    ends: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        self.ends |= {event.workload: now for event in events if isinstance(event, Ended)}
+        for decision in plan.decisions:
+            if isinstance(decision, Bind):
+                self.starts.append((now, decision.workload))
+            elif isinstance(decision, Evict):
+                self.evicted.append((now, decision.workload))
+
+
+def load_of(
+    text: str, *arrivals: tuple[Workload, float], changes: Iterable[tuple[float, Event]] = ()
+) -> Load:
+    """Return a load on the cluster of a picture; workloads come when they say, and run so long."""
+    topology, nodes = picture(text)
+    some = [Arrival(workload.submitted_at, workload, run_s) for workload, run_s in arrivals]
+    return Load("by hand", topology, tuple(nodes), some, changes, STRICT)
+
+
+def play(load: Load, delays: Delays = AT_ONCE) -> Diary:
+    """Run a load to its end."""
+    diary = Diary()
+    Run(load, listeners=[diary], delays=delays).run()
+    return diary
+
+
+def test_one_after_the_other() -> None:
+    load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1, submitted_at=4.0), 5.0))
+
+    diary = play(load)
+
+    assert diary.starts == [(0.0, "x"), (10.0, "y")]
+    assert diary.ends == {"x": 10.0, "y": 15.0}
+
+
+def test_a_start_takes_its_time() -> None:
+    """Run times count from when all run; the room is taken from the decision on."""
+    load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1), 10.0))
+
+    assert play(load, Delays(start_s=3.0)).ends == {"x": 13.0, "y": 26.0}
+
+
+@pytest.mark.parametrize(
+    ("every_s", "restart_s", "delays", "end"),
+    [
+        # The low one runs 0–100 and has 300 to do; the high one has the node 100–150.
+        (None, 0.0, Delays(), 150 + 300),
+        (30.0, 0.0, Delays(), 150 + 300 - 90),
+        (100.0, 0.0, Delays(), 150 + 300 - 100),
+        (30.0, 20.0, Delays(), 150 + 20 + 300 - 90),
+        (30.0, 0.0, Delays(restart_s=7.0), 150 + 7 + 300 - 90),
+        (30.0, 20.0, Delays(restart_s=7.0), 150 + 20 + 300 - 90),
+        # It leaves until 105; both starts take 4 s more; it ran from 4 to 100: three checkpoints.
+        (30.0, 0.0, Delays(start_s=4.0, grace_s=5.0), 105 + 4 + 50 + 4 + 300 - 90),
+    ],
+)
+def test_eviction_costs_what_was_not_saved(
+    every_s: float | None, restart_s: float, delays: Delays, end: float
+) -> None:
+    low = replace(task("low", 1), checkpoint_every_s=every_s, restart_cost_s=restart_s)
+    high = task("high", 1, submitted_at=100.0, priority=5)
+    load = load_of("a=1", (low, 300.0), (high, 50.0))
+
+    diary = play(load, delays)
+
+    assert diary.evicted == [(100.0, "low")]
+    assert diary.ends["low"] == end
+
+
+def test_a_restart_is_not_work() -> None:
+    """Broken off again while it is still busy with its restart, it has lost nothing but time."""
+    low = replace(task("low", 1), checkpoint_every_s=10.0, restart_cost_s=40.0)
+    first = task("first", 1, submitted_at=100.0, priority=5)
+    second = task("second", 1, submitted_at=135.0, priority=5)
+    load = load_of("a=1", (low, 300.0), (first, 10.0), (second, 10.0))
+
+    diary = play(load)
+
+    assert [at for at, name in diary.evicted] == [100.0, 135.0]  # 100 done; from 110 it restarts
+    assert diary.ends["low"] == 145 + 40 + 200
+
+
+def test_checkpoints_that_are_told_count_as_well() -> None:
+    """Of the last checkpoint told and the last one by the clock, the later one is what is left."""
+    low = replace(task("low", 1), checkpoint_every_s=60.0, checkpoint_at=90.0)
+    high = task("high", 1, submitted_at=100.0, priority=5)
+
+    assert play(load_of("a=1", (low, 300.0), (high, 50.0))).ends["low"] == 150 + 300 - 90
+
+
+def test_a_lost_node_takes_a_gang_with_it() -> None:
+    """Half of the gang is gone at 50, and there is no other node; it comes back at 80."""
+    _, (_, lost) = picture("a=1 b=1")
+    changes = [(50.0, NodeLeft("b")), (80.0, NodeJoined(lost))]
+    some = replace(gang("g", tasks=2, gpus=1), checkpoint_every_s=20.0)
+
+    diary = play(load_of("a=1 b=1", (some, 100.0), changes=changes))
+
+    assert diary.ends["g"] == 80 + 100 - 40
+
+
+def test_a_failed_task_starts_again() -> None:
+    """At 30 it fails, 20 of it were saved: 80 are left."""
+    failed = TasksChanged("x", "main", (0,), TaskState.FAILED)
+    some = replace(task("x", 1), checkpoint_every_s=20.0)
+    group = some.groups[0].name
+
+    diary = play(load_of("a=1", (some, 100.0), changes=[(30.0, replace(failed, group=group))]))
+
+    assert diary.ends["x"] == 30 + 80
+
+
+def test_ends_come_before_submissions() -> None:
+    """At 10 the node is free for whoever was submitted first, not for who comes then."""
+    load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1, submitted_at=10.0), 5.0))
+
+    assert play(load).starts == [(0.0, "x"), (10.0, "y")]
+
+
+def test_what_nobody_gave_a_run_time_runs_until_it_is_ended() -> None:
+    load = load_of("a=1", (task("x", 1), inf), changes=[(70.0, Ended("x"))])
+
+    assert play(load).ends == {"x": 70.0}
+
+
+def test_arrivals_are_taken_when_their_time_comes() -> None:
+    """An endless stream costs nothing; what has ended is forgotten."""
+    taken = 0
+
+    def endless() -> Iterator[Arrival]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield Arrival(10.0 * taken, task(f"t{taken}", 1, submitted_at=10.0 * taken), 4.0)
+
+    topology, nodes = picture("a=1")
+    run = Run(Load("endless", topology, tuple(nodes), endless(), queues=STRICT))
+    run.run(until=1000.0)
+
+    assert taken == 101
+    assert sorted(run.work.progress) == ["t100", "t101"]
+    assert sorted(run.engine.entries()) == ["t100"]
+
+
+def test_changes_come_in_their_time() -> None:
+    """A node that is closed from 5 to 20 keeps who comes between waiting."""
+    _, (node,) = picture("a=1")
+    changes = [(5.0, NodeChanged(replace(node, ready=False))), (20.0, NodeChanged(node))]
+    load = load_of("a=1", (task("x", 1, submitted_at=6.0), 10.0), changes=changes)
+
+    assert play(load).starts == [(20.0, "x")]
+
+
+def test_stopping_on_the_way_changes_nothing() -> None:
+    works = [(task(f"t{n}", 1 + n % 2, submitted_at=3.0 * n), 7.0 + n) for n in range(12)]
+    whole, parts = Diary(), Diary()
+    Run(load_of("a=2 b=2", *works), listeners=[whole]).run()
+    run = Run(load_of("a=2 b=2", *works), listeners=[parts])
+    for until in islice(range(0, 1000, 5), 30):
+        run.run(until)
+    run.run()
+
+    assert parts == whole
