@@ -269,7 +269,7 @@ def test_a_missing_file_is_told(folder: Path, name: str) -> None:
         ("openb_node_list_gpu_node", NODES.replace("cpu_milli", "cpu"), "no column 'cpu_milli'"),
         ("openb_node_list_gpu_node", NODES.replace("64000,65536,1", "many"), "line 3 is not"),
         ("arrivals_default", ARRIVALS + "1,nobody\n", "names nobody, which default has not"),
-        ("arrivals_default", ARRIVALS + "1\n", "names None"),
+        ("arrivals_default", ARRIVALS + "1\n", "line 9 is not .*column pod: nothing"),
         ("noderank_default", RANKS.replace("1,big,1\n", ""), "not name the same nodes"),
         ("noderank_default", RANKS.replace("big", "huge"), "not name the same nodes"),
         ("noderank_default", RANKS.replace("1,big,1", "1,big"), "line 2 is not"),

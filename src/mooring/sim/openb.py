@@ -7,9 +7,6 @@ its policies must give its published numbers.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -21,15 +18,16 @@ from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING, TypeVar
 
 from mooring.engine import Engine
-from mooring.model.cluster import WHOLE, Device, Node
+from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Ended, NodeJoined, Submitted
 from mooring.model.memory import Memory
-from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.settings import Policy
 from mooring.model.topology import Topology
-from mooring.model.workload import PodGroup, Shape, Workload
+from mooring.model.workload import Workload
 from mooring.policy.placing.mix import task_type
 from mooring.sim.loop import Loop
+from mooring.sim.traces.openb import NODE_FORM, NODES, POD_FORM, PODS, Pod, node_of, pod_of
+from mooring.sim.traces.rows import COUNT, Cells, Faults, Form, TraceError, name, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +59,6 @@ TICK = 1000
 PATIENCE_S = 0.2
 """How long to wait for a run before telling how far it all is."""
 
-_NODES = "openb_node_list_gpu_node"
 _DEFAULT = "default"
 
 
@@ -100,34 +97,21 @@ class Traces:
     def files(self) -> list[str]:
         """Return the pod files that have an order of arrival, by name."""
         names = {
-            path.name.removeprefix("openb_pod_list_").partition(".")[0]
+            path.name.removeprefix(PODS).partition(".")[0]
             for place in self._places()
-            for path in place.glob("openb_pod_list_*.csv*")
+            for path in place.glob(f"{PODS}*.csv*")
         }
         return sorted(name for name in names if self._find(f"arrivals_{order_of(name)}"))
 
-    def read(self, name: str, make: Callable[[dict[str, str]], T]) -> list[T]:
+    def read(self, name: str, make: Callable[[Cells], T], form: Form) -> list[T]:
         """Return what `make` makes of every row of a file."""
         path = self._find(name)
         if path is None:
             raise StudyError(f"{self.folder}: there is no file {name}.csv or {name}.csv.gz")
-        line = 0
         try:
-            with (gzip.open if path.suffix == ".gz" else open)(
-                path, "rt", encoding="utf-8"
-            ) as file:
-                reader = csv.DictReader(file)
-                made = []
-                for row in reader:
-                    line = reader.line_num
-                    made.append(make(row))
-                return made
-        except (OSError, EOFError, UnicodeError, csv.Error, zlib.error) as error:
-            raise StudyError(f"{path}: this cannot be read: {error}") from error
-        except KeyError as error:
-            raise StudyError(f"{path}: there is no column {error}") from error
-        except (TypeError, ValueError) as error:
-            raise StudyError(f"{path}: line {line} is not as it should be: {error}") from error
+            return [made for _, made in read_rows(path, make, form, Faults())]
+        except TraceError as error:
+            raise StudyError(_in_words(error)) from error
 
     def _places(self) -> list[Path]:
         return [self.folder / part for part in ("", "openb-2023", "fgd-arrivals")]
@@ -137,21 +121,23 @@ class Traces:
         return next((path for path in found if path.is_file()), None)
 
 
+def _in_words(error: TraceError) -> str:
+    """Return the first mistake of a file in one line."""
+    first, count = error.mistakes[0], len(error.mistakes)
+    if not first.path.startswith("line"):
+        return f"{error.source}: {first.fix}"
+    line, _, column = first.path.partition(", ")
+    broken = f"{error.source}: {line} is not as it should be"
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return f"{': '.join(filter(None, [broken, column, first.value, first.fix]))}{more}"
+
+
 def order_of(file: str) -> str:
     """Return the file whose orders of arrival and of nodes a pod file uses."""
     return _DEFAULT if file.startswith("gpuspec") else file
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """One row of a pod file."""
-
-    groups: tuple[PodGroup, ...]
-    milli: int
-    """Thousandths of GPUs that it asks for in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,37 +157,31 @@ def load(folder: str, file: str) -> Inputs:
     """Read all that the runs on one pod file need."""
     traces = Traces(folder)
     order = order_of(file)
-    nodes = tuple(traces.read(_NODES, _node))
-    pods = dict(traces.read(f"openb_pod_list_{file}", lambda row: (row["name"], _pod(row))))
+    nodes = tuple(traces.read(NODES, node_of, NODE_FORM))
+    pods = dict(traces.read(f"{PODS}{file}", _pod, POD_FORM))
     arrivals: dict[int, list[str]] = {}
-    for seed, pod in traces.read(f"arrivals_{order}", lambda row: (int(row["seed"]), row["pod"])):
+    for seed, pod in traces.read(f"arrivals_{order}", _arrival, Form(("seed", "pod"))):
         if pod not in pods:
             raise StudyError(f"{folder}: arrivals_{order} names {pod}, which {file} has not")
         arrivals.setdefault(seed, []).append(pod)
     ranks: dict[int, dict[str, int]] = {}
-    for seed, node, rank in traces.read(f"noderank_{order}", _rank):
+    for seed, node, rank in traces.read(f"noderank_{order}", _rank, Form(("seed", "node", "rank"))):
         ranks.setdefault(seed, {})[node] = rank
     if any(rank.keys() != {node.name for node in nodes} for rank in ranks.values()):
-        raise StudyError(f"{folder}: noderank_{order} does not name the same nodes as {_NODES}")
+        raise StudyError(f"{folder}: noderank_{order} does not name the same nodes as {NODES}")
     return Inputs(nodes, pods, arrivals, ranks)
 
 
-def _node(row: dict[str, str]) -> Node:
-    capacity = amounts({CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])})
-    devices = (Device(),) * int(row["gpu"])
-    return Node(row["sn"], capacity, gpu_model=row["model"], devices=devices)
+def _pod(cells: Cells) -> tuple[str, Pod]:
+    return cells.need("name", name), pod_of(cells)
 
 
-def _rank(row: dict[str, str]) -> tuple[int, str, int]:
-    return int(row["seed"]), row["node"], int(row["rank"])
+def _arrival(cells: Cells) -> tuple[int, str]:
+    return cells.need("seed", COUNT), cells.need("pod", name)
 
 
-def _pod(row: dict[str, str]) -> Pod:
-    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
-    asked = amounts({CPU: int(row["cpu_milli"]), MEMORY: int(row["memory_mib"])})
-    models = tuple(filter(None, (row.get("gpu_spec") or "").split("|")))
-    shape = Shape(asked, gpus, milli, gpu_models=models) if gpus else Shape(asked)
-    return Pod((PodGroup("pod", shape),), gpus * milli)
+def _rank(cells: Cells) -> tuple[int, str, int]:
+    return cells.need("seed", COUNT), cells.need("node", name), cells.need("rank", COUNT)
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,1 @@
+"""Traces: public formats and our own, read into loads."""

@@ -1,0 +1,206 @@
+"""The traces that are known: what they are, which files they have, and where to get them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mooring.config.reader import Mistake, nearest
+from mooring.model.cluster import WHOLE
+from mooring.sim.traces import chronus, dlrm, muri, nodelists, openb, philly, tidy
+from mooring.sim.traces.files import ENDS, Files, stem_of
+from mooring.sim.traces.intake import Intake, Options, Reading, milli_of
+from mooring.sim.traces.rows import TraceError, columns_of, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Reader = Callable[[Files, Intake], Reading]
+DEFAULTS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Traces of one format from one place."""
+
+    name: str
+    what: str
+    folder: str
+    """Where the files are below the folder of traces, if not there."""
+    stem: str
+    """How the names of the files begin; what follows tells the traces apart."""
+    read: Reader
+    repository: str
+    path: str
+    """Of the files, in the repository."""
+    sign: tuple[str, ...]
+    """Columns by which a file is known."""
+    many: bool = False
+    """Whether there are several files, each a trace."""
+
+    def found(self, folder: Path) -> Iterator[tuple[str, Path]]:
+        """Yield the name and the file of every trace that is there."""
+        seen: set[str] = set()
+        for place in (folder / self.folder, folder):
+            for path in sorted(place.glob(f"{self.stem}{'*' * self.many}.csv*")):
+                name = self.name_of(path)
+                if path.name.endswith(ENDS) and name not in seen:
+                    seen.add(name)
+                    yield name, path
+
+    def name_of(self, path: Path) -> str:
+        """Return the name of the trace in a file."""
+        rest = stem_of(path).removeprefix(self.stem).lower()
+        return f"{self.name}-{rest}" if self.many else self.name
+
+
+FAMILIES = (
+    Family(
+        "openb", "pods that share GPUs, by time", "openb-2023", openb.PODS, openb.read,
+        "alibaba/clusterdata", "cluster-trace-gpu-v2023/csv",
+        openb.POD_FORM.needs, many=True,
+    ),
+    Family(
+        "philly-jobs", "jobs of a research cluster", "philly-jobs", "philly", philly.read,
+        "siasosp23/artifacts", "sia-simulator/traces/philly.csv",
+        ("timestamp", "duration", "num_gpus", "cluster"),
+    ),
+    Family(
+        "philly-muri", "Philly, gangs of all sizes", "philly-muri-vc", "trace", muri.read,
+        "Rivendile/Muri", "simulator/trace-data",
+        ("job_id", "num_gpu", "submit_time", "duration", "resource_time_0"), many=True,
+    ),
+    Family(
+        "philly-chronus", "Philly, with deadlines", "philly-chronus-slo", "trace_job_Philly_",
+        chronus.read, "S-Lab-System-Group/ChronusArtifact", "code/data/exp",
+        ("job_id", "user", "num_gpu", "expect_time_list", "job_type"), many=True,
+    ),
+    Family(
+        "dlrm-inference", "instances of services", "dlrm-inference-2025",
+        "disaggregated_DLRM_trace", dlrm.read,
+        "alibaba/clusterdata", "cluster-trace-gpu-v2025",
+        ("instance_sn", "role", "app_name", "gpu_request"),
+    ),
+    Family(
+        "spot-gpu-nodes", "nodes only, of six models", "spot-gpu-nodes-2026", "node_info_df",
+        nodelists.read_spot,
+        "alibaba/clusterdata", "cluster-trace-v2026-spot-gpu/node_info_df.csv",
+        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"),
+    ),
+    Family(
+        "lingjun-topo", "nodes only, with their switches", "lingjun-topo-2023", "topo",
+        nodelists.read_lingjun, "alibaba/alibaba-lingjun-dataset-2023", "data/topo.csv",
+        ("ip", "DSW", "PSW", "ASW"),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trace that is there."""
+
+    name: str
+    path: Path
+    family: Family | None = None
+    """None: it is in the tidy format."""
+
+    def read(self, options: Options = DEFAULTS) -> Reading:
+        """Read it."""
+        intake = Intake(self.name, options)
+        reader = self.family.read if self.family else tidy.read
+        return reader(Files(self.path), intake)
+
+
+def find_all(folder: str | Path) -> tuple[list[Found], list[Family]]:
+    """Return the traces that are in a folder, and the families of which there is none."""
+    found, missing = [], []
+    for family in FAMILIES:
+        there = [Found(name, path, family) for name, path in family.found(Path(folder))]
+        found += there
+        missing += [] if there else [family]
+    return found, missing
+
+
+def find(given: str, folder: str | Path) -> Found:
+    """Return a trace by its name, or by its file whose columns tell what it is."""
+    path = Path(given)
+    if kind_of(path) and path.is_file():
+        columns = columns_of(path)
+        family = next((f for f in FAMILIES if set(f.sign) <= set(columns)), None)
+        return Found(family.name_of(path) if family else stem_of(path), path, family)
+    found, missing = find_all(folder)
+    for one in found:
+        if one.name == given:
+            return one
+    raise TraceError([Mistake("", "", _no_trace(given, found, missing))], given)
+
+
+def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> str:
+    if kind_of(Path(given)):
+        return "there is no such file"
+    for family in missing:
+        if given == family.name or (family.many and given.startswith(f"{family.name}-")):
+            return f"its file is not here; get it from {family.repository}, {family.path}"
+    names = [one.name for one in found]
+    near = nearest(given, names)
+    return f"there is no such trace or file{near or '; see mooring traces list'}"
+
+
+def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> Reading:
+    """Read a trace by name or file; `folder` is where traces are looked for by name."""
+    reading = find(given, folder).read(options)
+    if not options.nodes_of:
+        return reading
+    other = find(options.nodes_of, folder).read(
+        Options(options.nodes, options.gpus, skip_broken=options.skip_broken)
+    )
+    nodes, topology = other.load.nodes, other.load.topology
+    return Reading(
+        replace(reading.load, nodes=nodes, topology=topology),
+        reading.rows,
+        reading.left_out + other.left_out,
+        (*reading.mistakes, *other.mistakes),
+        (*reading.notes, *other.notes),
+    )
+
+
+# ── in short ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A trace in numbers."""
+
+    rows: int
+    workloads: int
+    span_s: float
+    """From the first arrival to the last."""
+    nodes: int
+    gpus: int
+    """Of these nodes."""
+    mean_gpus: float
+    """That would be in use in the mean if nobody ever waited."""
+    left_out: int
+
+
+def summary_of(reading: Reading) -> Summary:
+    """Return a trace in numbers; takes all arrivals once."""
+    load = reading.load
+    ends = {event.workload: at for at, event in load.changes if hasattr(event, "workload")}
+    count, first, last, work = 0, 0.0, 0.0, 0.0
+    standing: list[tuple[float, float, int]] = []
+    for arrival in load.arrivals:
+        first = first if count else arrival.at
+        count, last = count + 1, arrival.at
+        milli = milli_of(arrival.workload)
+        if arrival.run_s < float("inf"):
+            work += milli * arrival.run_s
+        else:
+            standing.append((arrival.at, ends.get(arrival.workload.name, float("inf")), milli))
+    work += sum(milli * max(min(end, last) - at, 0) for at, end, milli in standing)
+    span = last - first
+    gpus = sum(len(node.devices) for node in load.nodes)
+    mean = work / WHOLE / span if span else 0.0
+    return Summary(reading.rows, count, span, len(load.nodes), gpus, mean, reading.left_out)

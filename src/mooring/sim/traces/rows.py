@@ -1,0 +1,362 @@
+"""Rows of a file: CSV, JSON lines or Parquet, the first two gzipped or not.
+
+A row gives its cells by column, through readers that raise `ReadError` with the fix, as those of
+scenario files do. What is wrong with a row is written down with file, line, column and value; who
+asked for it goes on without the row, everybody else gets all mistakes at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mooring.config.reader import (
+    NOTHING,
+    TEXT_MOST,
+    ConfigError,
+    Mistake,
+    ReadError,
+    nearest,
+    show,
+)
+from mooring.config.units import AMOUNT_MOST, COUNT_MOST
+from mooring.sim.traces import parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+T = TypeVar("T")
+
+LISTED_MOST = 20
+"""Broken rows that are told one by one."""
+
+
+class TraceError(ConfigError):
+    """A trace that cannot be used, with its mistakes."""
+
+
+class CellError(Exception):
+    """A row that is broken: in which column, by which value, and what to do."""
+
+    def __init__(self, column: str, value: object, fix: str) -> None:
+        super().__init__(column, value, fix)
+        self.column, self.value, self.fix = column, value, fix
+
+
+class Faults:
+    """The broken rows found so far; `skip`: go on without them."""
+
+    def __init__(self, *, skip: bool = False) -> None:
+        self.skip = skip
+        self.count = 0
+        self.mistakes: list[tuple[str, Mistake]] = []
+        """The first of them, and the files they are in."""
+
+    def add(self, path: Path, line: int, error: CellError) -> None:
+        """Write a broken row down; enough of them end the reading."""
+        self.count += 1
+        if len(self.mistakes) < LISTED_MOST:
+            column = f", column {error.column}" if error.column else ""
+            mistake = Mistake(f"line {line}{column}", show(error.value), error.fix)
+            self.mistakes.append((str(path), mistake))
+        elif not self.skip:
+            self.settle(path)
+
+    def settle(self, path: Path) -> None:
+        """Raise what is wrong with a file, unless its broken rows are to be left out."""
+        mistakes = [mistake for file, mistake in self.mistakes if file == str(path)]
+        if self.skip or not mistakes:
+            return
+        if self.count > LISTED_MOST:
+            mistakes.append(Mistake("", "", f"more than {LISTED_MOST} rows are broken"))
+        raise TraceError(mistakes, str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The columns of a table."""
+
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] | None = None
+    """What else there may be; None: anything, of which only the known is read."""
+    prefixes: tuple[str, ...] = ()
+    """Any column that begins so is taken too."""
+
+    def check(self, columns: Iterable[str]) -> None:
+        """Raise `CellError` for a column that is not known."""
+        if self.takes is None:
+            return
+        for column in columns:
+            known = column in self.takes or column in self.needs
+            if not known and not column.startswith(self.prefixes or ("\0",)):
+                near = nearest(column, (*self.needs, *self.takes))
+                raise CellError(column, column, f"unknown column{near}")
+
+
+class Cells:
+    """One row: its cells by column. An empty cell is none."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def need(self, column: str, read: Callable[[Any], T]) -> T:
+        """Return what stands in a column; nothing is a mistake."""
+        value = self.values.get(column)
+        if value is None or value == "":
+            raise CellError(column, NOTHING, "give it: it is needed")
+        try:
+            return read(value)
+        except ReadError as error:
+            raise CellError(column, value, str(error)) from None
+
+    def take(self, column: str, read: Callable[[Any], T], default: T) -> T:
+        """Return what stands in a column; the default if nothing does."""
+        value = self.values.get(column)
+        return default if value is None or value == "" else self.need(column, read)
+
+    def wrong(self, column: str, fix: str) -> CellError:
+        """Return the error that what stands in a column is a mistake."""
+        value = self.values.get(column)
+        return CellError(column, NOTHING if value is None or value == "" else value, fix)
+
+
+class Names:
+    """Names that may come only once."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def take(self, cells: Cells, column: str) -> str:
+        """Return the name in a column; one that was there before is a mistake."""
+        found = cells.need(column, name)
+        if found in self._seen:
+            raise CellError(column, found, "give every name once: it was in a row before")
+        self._seen.add(found)
+        return found
+
+
+def read_rows(
+    path: Path, make: Callable[[Cells], T], form: Form, faults: Faults
+) -> Iterator[tuple[int, T]]:
+    """Yield the line of every row of a file, and what `make` makes of it."""
+    for line, values in _rows(path, form):
+        try:
+            if isinstance(values, CellError):
+                raise values
+            made = make(Cells(values))
+        except CellError as error:
+            faults.add(path, line, error)
+        else:
+            yield line, made
+    faults.settle(path)
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+_BROKEN = (OSError, EOFError, UnicodeError, csv.Error, zlib.error)
+
+
+def kind_of(path: Path) -> str:
+    """Return `csv`, `jsonl` or `parquet`, by the end of the name; else nothing."""
+    ends = path.suffixes[-2:]
+    if ends and ends[-1] == ".gz":
+        ends = ends[:-1]
+    kind = ends[-1].removeprefix(".") if ends else ""
+    return kind if kind in ("csv", "jsonl", "parquet") else ""
+
+
+def columns_of(path: Path) -> tuple[str, ...]:
+    """Return the columns of a file: of its head, or of the first object."""
+    if kind_of(path) == "parquet":
+        return tuple(parquet.columns(path))
+    for _, values in _rows(path, Form()):
+        return () if isinstance(values, CellError) else tuple(values)
+    return ()
+
+
+def _rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    """Yield every row and its line; a file that cannot be read is a `TraceError`."""
+    line = 0
+    try:
+        for line, values in _READERS[kind_of(path) or "csv"](path, form):
+            yield line, values
+    except (FileNotFoundError, NotADirectoryError):
+        problem = "there is no such file"
+    except IsADirectoryError:
+        problem = "this is a folder; give a file"
+    except CellError as error:
+        mistake = Mistake(error.column and f"column {error.column}", "", error.fix)
+        raise TraceError([mistake], str(path)) from None
+    except parquet.MissingError as error:
+        problem = str(error)
+    except _BROKEN as error:
+        after = f" after line {line}" if line else ""
+        problem = f"this cannot be read{after}: {error}"
+    else:
+        return
+    raise TraceError([Mistake("", "", problem)], str(path)) from None
+
+
+def _open(path: Path) -> Any:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _csv_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    with _open(path) as file:
+        reader = csv.reader(file)
+        head = [cell.strip() for cell in next(reader, [])]
+        _check_head(head, form)
+        width = len(head)
+        for row in reader:
+            if len(row) == width:
+                yield reader.line_num, dict(zip(head, row, strict=True))
+            elif len(row) > width:
+                fix = f"give {width} cells: so many columns there are"
+                yield reader.line_num, CellError(f"{width + 1}", row[width], fix)
+            elif row:  # an empty line is no row
+                fix = f"give {width} cells: the row ends before this one"
+                yield reader.line_num, CellError(head[len(row)], NOTHING, fix)
+
+
+def _json_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    with _open(path) as file:
+        for line, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                yield line, _json_row(text, form)
+            except CellError as error:
+                yield line, error
+
+
+def _json_row(text: str, form: Form) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise CellError("", text.strip(), "give one JSON object on each line") from None
+    if not isinstance(values, dict):
+        raise CellError("", values, "give an object: {…}")
+    form.check(values)
+    return values
+
+
+def _parquet_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    _check_head(parquet.columns(path), form)
+    yield from enumerate(parquet.rows(path), 1)
+
+
+_READERS = {"csv": _csv_rows, "jsonl": _json_rows, "parquet": _parquet_rows}
+
+
+def _check_head(head: list[str], form: Form) -> None:
+    if not head:
+        raise CellError("", "", "the file is empty: give the names of the columns in the first row")
+    for column in form.needs:
+        if column not in head:
+            raise CellError("", "", f"there is no column {column!r}{nearest(column, head)}")
+    for column in head:
+        if head.count(column) > 1:
+            raise CellError(column, column, "give every column once")
+    form.check(head)
+
+
+# ── readers of single cells ──────────────────────────────────────────────────────────────────────
+
+
+def text(value: Any) -> str:
+    """Read a text; a number will do."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ReadError("give a text")
+    found = str(value)
+    if len(found) > TEXT_MOST or not found.isprintable():
+        raise ReadError(f"give at most {TEXT_MOST} printable characters")
+    return found
+
+
+def name(value: Any) -> str:
+    """Read a name."""
+    found = text(value)
+    if not found.strip():
+        raise ReadError("give a name that is not empty")
+    return found
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Read names: a list, or a text with bars between them."""
+    given = value if isinstance(value, list) else text(value).split("|")
+    return tuple(name(one) for one in given if one != "")
+
+
+def flag(value: Any) -> bool:
+    """Read true or false."""
+    found = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
+    if found is None:
+        raise ReadError("give true or false")
+    return found
+
+
+def whole(least: int = 0, most: int = COUNT_MOST) -> Callable[[Any], int]:
+    """Make a reader of whole numbers; `8.0` is one."""
+
+    def read(value: Any) -> int:
+        found = _whole(value)
+        if found is None or not least <= found <= most:
+            raise ReadError(f"give a whole number from {least} to {most}")
+        return found
+
+    return read
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        if isinstance(value, str):
+            return int(value)
+    except ValueError:
+        pass
+    found = _number(value)
+    return int(found) if found is not None and found.is_integer() else None
+
+
+def number(least: float = 0.0, most: float = AMOUNT_MOST) -> Callable[[Any], float]:
+    """Make a reader of numbers."""
+
+    def read(value: Any) -> float:
+        found = _number(value)
+        if found is None or not least <= found <= most:
+            raise ReadError(f"give a number from {least:g} to {most:g}")
+        return found
+
+    return read
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def moment(value: Any) -> float:
+    """Read a date and time as seconds; without a time zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text(value))
+    except ValueError:
+        raise ReadError("give a date and time, like 2017-10-09 07:01:55") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+COUNT = whole()
+AMOUNT = whole(0, AMOUNT_MOST)

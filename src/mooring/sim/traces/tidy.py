@@ -1,0 +1,242 @@
+"""The tidy format, read: a table of workloads, and beside it tables of nodes and of queues.
+
+`week.csv` has the workloads, `week.nodes.csv` the nodes, `week.queues.csv` the queues; the same
+with `.jsonl` and `.parquet`. Every column is said once, in `columns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from mooring.model.cluster import Device, Node
+from mooring.model.queues import Queue, Quota
+from mooring.model.resources import CPU, GPU, MEMORY, Amounts, amounts
+from mooring.model.topology import Level, Topology
+from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
+from mooring.sim.traces import columns
+from mooring.sim.traces.columns import (
+    BANDWIDTH,
+    LABEL,
+    LEVEL,
+    NODES,
+    QUEUES,
+    RESOURCE,
+    SELECTOR,
+    WORKLOADS,
+)
+from mooring.sim.traces.intake import ONLY_GROUP, Cluster, Draft, Intake, Reading, nodes_for
+from mooring.sim.traces.rows import CellError, Names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from mooring.model.cluster import Labels
+    from mooring.sim.traces.files import Files
+    from mooring.sim.traces.rows import Cells
+
+_OF_WORKLOAD = frozenset(Workload.__dataclass_fields__).intersection(WORKLOADS.columns) - {
+    "name",
+    "queue",
+}
+"""Columns that are fields of a workload under the same name."""
+
+
+def beside(path: Path, table: str) -> Path:
+    """Return where the nodes or the queues of a trace are: `week.nodes.csv` for `week.csv`."""
+    stem, dot, ends = path.name.partition(".")
+    while dot and ends.split(".")[0] not in ("csv", "jsonl", "parquet"):
+        more, dot, ends = ends.partition(".")
+        stem = f"{stem}.{more}"
+    return path.with_name(f"{stem}.{table}.{ends}")
+
+
+def read(files: Files, intake: Intake) -> Reading:
+    """Read a trace in the tidy format."""
+    _Workloads(intake).read(files.main)
+    intake.order()
+    nodes, queues = beside(files.main, "nodes"), beside(files.main, "queues")
+    made = _read_nodes(nodes, intake) if nodes.is_file() else Cluster(nodes_for(intake))
+    named = intake.queues()
+    if queues.is_file():
+        read_queues = [queue for _, queue in intake.rows(queues, _Queues().read, QUEUES.form)]
+        known = {queue.name for queue in read_queues}
+        named = (*read_queues, *(queue for queue in named if queue.name not in known))
+    return intake.reading(Cluster(made.nodes, made.topology, named))
+
+
+# ── workloads ────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Workloads:
+    """Makes drafts of rows; rows of one name that follow each other are groups of one workload."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._names = Names()
+        self._last = ""
+
+    def read(self, path: Path) -> None:
+        """Read all rows into the intake."""
+        drafts = self._intake.drafts
+        for _, (name, group, draft) in self._intake.rows(path, self._row, WORKLOADS.form):
+            if draft is not None:
+                drafts.append(draft)
+            elif drafts and drafts[-1].name == name:
+                drafts[-1] = _with_group(drafts[-1], group)
+
+    def _row(self, cells: Cells) -> tuple[str, PodGroup, Draft | None]:
+        name = cells.need("name", WORKLOADS.reader("name"))
+        group = _group(cells)
+        if name == self._last:
+            self._check_group(cells, name)
+            return name, group, None
+        self._last = self._names.take(cells, "name")
+        return name, group, self._draft(cells, name, group)
+
+    def _check_group(self, cells: Cells, name: str) -> None:
+        drafts, group = self._intake.drafts, cells.take("group", WORKLOADS.reader("group"), "")
+        if not group:
+            raise cells.wrong("group", "give a name: there are several groups of this workload")
+        if drafts and drafts[-1].name == name:
+            if group in {other.name for other in drafts[-1].pattern.groups}:
+                raise cells.wrong("group", "give every group of a workload its own name")
+        else:
+            raise cells.wrong("name", "the row before, of the same workload, is broken")
+
+    def _draft(self, cells: Cells, name: str, group: PodGroup) -> Draft:
+        given = dict(columns.values(cells, WORKLOADS, _OF_WORKLOAD))
+        at = cells.need("at", WORKLOADS.reader("at"))
+        run_s = cells.take("run_s", WORKLOADS.reader("run_s"), inf)
+        ends_at = cells.take("ends_at", WORKLOADS.reader("ends_at"), inf)
+        if run_s < inf and ends_at < inf:
+            raise cells.wrong("ends_at", "give run_s or ends_at, not both")
+        if ends_at < at:
+            raise cells.wrong("ends_at", f"give a time from {at:g} on: it comes then")
+        if "deadline_at" in given:
+            given["deadline_at"] -= self._intake.options.since_s
+        queue = self._intake.options.queue(cells.take("queue", WORKLOADS.reader("queue"), ""))
+        pattern = _pattern((group,), queue, tuple(given.items()))
+        return Draft(at, name, pattern, run_s, ends_at)
+
+
+def _with_group(draft: Draft, group: PodGroup) -> Draft:
+    pattern = draft.pattern
+    return draft._replace(pattern=replace(pattern, groups=(*pattern.groups, group)))
+
+
+@lru_cache(maxsize=65_536)
+def _pattern(
+    groups: tuple[PodGroup, ...], queue: str, given: tuple[tuple[str, Any], ...]
+) -> Workload:
+    return Workload("", groups, queue, **dict(given))
+
+
+def _group(cells: Cells) -> PodGroup:
+    given = dict(columns.values(cells, WORKLOADS, columns.OF_GROUP))
+    least, most = given.get("tasks", 1), given.get("max_tasks", 0)
+    if most and most < least:
+        raise cells.wrong("max_tasks", f"give at least {least}, or nothing")
+    more = tuple((key, value) for key, value in given.items() if key not in ("group", "max_tasks"))
+    return _made_group(
+        given.get("group", ONLY_GROUP),
+        most,
+        more,
+        columns.prefixed(cells, WORKLOADS, RESOURCE),
+        columns.prefixed(cells, WORKLOADS, SELECTOR),
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _made_group(
+    name: str, most: int, more: tuple[tuple[str, Any], ...], resources: Amounts, selector: Labels
+) -> PodGroup:
+    given = dict(more)
+    shape = Shape(
+        _amounts(given, resources),
+        given.get("gpus", 0),
+        given.get("milli", Shape().milli),
+        gpu_models=given.get("gpu_models", ()),
+        selector=selector,
+    )
+    topology = TopologyRequest(given.get("required", ""), given.get("preferred", ""))
+    return PodGroup(name, shape, given.get("tasks", 1), most, topology)
+
+
+def _amounts(given: Mapping[str, Any], resources: Amounts) -> Amounts:
+    own = {CPU: given.get("cpu_milli", 0), MEMORY: given.get("memory_mib", 0)}
+    return amounts({**dict(resources), **own})
+
+
+# ── nodes and queues ─────────────────────────────────────────────────────────────────────────────
+
+
+def _read_nodes(path: Path, intake: Intake) -> Cluster:
+    taken = _Nodes()
+    nodes = [made for _, made in intake.rows(path, taken.read, NODES.form)]
+    return Cluster(tuple(nodes[: intake.options.nodes or None]), taken.topology())
+
+
+class _Nodes:
+    """Makes nodes of rows; their levels are the columns that begin with `level.`, in order."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._levels: tuple[str, ...] | None = None
+        self._bandwidths: dict[str, float] = {}
+
+    def read(self, cells: Cells) -> Node:
+        """Return a row as a node."""
+        given = dict(columns.values(cells, NODES))
+        path = columns.prefixed(cells, NODES, LEVEL, keep_order=True)
+        levels = tuple(level for level, _ in path)
+        if self._levels is None:
+            self._levels = levels
+        if levels != self._levels:
+            odd = next(iter({*levels} ^ {*self._levels}), "")
+            raise cells.wrong(f"{LEVEL}{odd}", "give every node a domain at each level")
+        for level, bandwidth in columns.prefixed(cells, NODES, BANDWIDTH):
+            if self._bandwidths.setdefault(level, bandwidth) != bandwidth:
+                raise cells.wrong(f"{BANDWIDTH}{level}", "give the same for every node")
+        device = Device(memory=given.get("gpu_memory_mib", 0))
+        return Node(
+            self._names.take(cells, "name"),
+            _amounts(given, columns.prefixed(cells, NODES, RESOURCE)),
+            columns.prefixed(cells, NODES, LABEL),
+            gpu_model=given.get("gpu_model", ""),
+            devices=(device,) * given.get("gpus", 0),
+            path=tuple(domain for _, domain in path),
+        )
+
+    def topology(self) -> Topology:
+        """Return the levels of all nodes."""
+        known = self._bandwidths
+        return Topology(tuple(Level(name, known.get(name, 0.0)) for name in self._levels or ()))
+
+
+class _Queues:
+    """Makes queues of rows; a queue comes after the one above it."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._known: set[str] = set()
+
+    def read(self, cells: Cells) -> Queue:
+        """Return a row as a queue."""
+        given = dict(columns.values(cells, QUEUES))
+        parent = given.get("parent", "")
+        if parent and parent not in self._known:
+            raise CellError("parent", parent, "give a queue of a row before")
+        quotas: tuple[Quota, ...] = ()
+        if "gpus" in given or "gpu_limit" in given:
+            milli = {key: round(1000 * given[key]) for key in ("gpus", "gpu_limit") if key in given}
+            quotas = (Quota(GPU, quota=milli.get("gpus", 0), limit=milli.get("gpu_limit")),)
+        name = self._names.take(cells, "name")
+        self._known.add(name)
+        return Queue(
+            name, parent, quotas,
+            weight=given.get("weight", 1.0), priority=given.get("priority", 0),
+        )  # fmt: skip
