@@ -110,6 +110,26 @@ def test_product_displaces_whom_the_rules_say(capsys: pytest.CaptureFixture[str]
     assert nothing_wrong(tally)
 
 
+def test_product_asks_overtakers_as_the_rules_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of queues without quota: elsewhere it spares whom quota covers, the rules do not."""
+    random = Random(9)
+
+    def marked(world: World) -> World:
+        early = [
+            not world.queues[gang.queue].quota and random.random() < 0.5 for gang in world.gangs
+        ]
+        pairs = zip(world.gangs, early, strict=True)
+        return replace(world, gangs=tuple(gang._replace(early=mark) for gang, mark in pairs))
+
+    def ask_if_due(judge: Judge, scene: Scene, gang: int) -> Exchange | None:
+        find = exhaustive if judge.world.gangs[gang].early else ask
+        return find(judge, scene, gang)
+
+    tally = look_at([marked(world) for world in some()[45:65]], RIGHT, ask_if_due, moves=False)
+    tell(capsys, "small worlds with overtakers, asked of the product", tally)
+    assert nothing_wrong(tally)
+
+
 @pytest.mark.parametrize("slow", [False, True], ids=["at once", "a cycle later"])
 def test_product_comes_to_rest_by_itself(slow: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody goes in circles or leaves in vain, and nobody is left waiting who could start."""
