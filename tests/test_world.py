@@ -594,7 +594,7 @@ def check_gangs(story: Story) -> None:
             for part, members in entry.members.items()
             if sum(state != TaskState.PENDING for state in members.states) < members.group.min
         ]
-        assert not short or name in engine._incomplete or name in story.edited, (name, short)
+        assert not short or name in engine._needs.incomplete or name in story.edited, (name, short)
 
 
 def check_topology(engine: Engine) -> None:

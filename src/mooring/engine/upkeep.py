@@ -27,9 +27,9 @@ LATER_S = 60.0
 class Upkeep:
     """Looks after running work, at one desk."""
 
-    def __init__(self, desk: Desk, *, enforces: bool = True) -> None:
+    def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.enforces = enforces
+        self._enforces = True
         """False: limits of time do not count here."""
         self._due: dict[str, float] = {}
         """When running workloads have run as long as they may."""
@@ -61,6 +61,12 @@ class Upkeep:
         """Forget a workload that has ended."""
         for known in (self._due, self._noticed, self._look):
             known.pop(name, None)
+
+    def rest(self) -> None:
+        """Let limits of time not count any more."""
+        self._enforces = False
+        for known in (self._due, self._noticed, self._look):
+            known.clear()
 
     @property
     def stirs(self) -> bool:
@@ -136,7 +142,7 @@ class Upkeep:
 
     def limit_of(self, entry: Entry) -> float | None:
         """Return how long a workload may run in all: its own limit, or that of a queue above."""
-        return limit_of(self.desk, entry) if self.enforces else None
+        return limit_of(self.desk, entry) if self._enforces else None
 
     def _stop_for_good(self, entry: Entry, cause: str) -> None:
         self.desk.evict_all(entry, cause)
@@ -172,6 +178,7 @@ class Upkeep:
 
     def copy(self, desk: Desk) -> Upkeep:
         """Return the upkeep of a fork."""
-        new = Upkeep(desk, enforces=self.enforces)
+        new = Upkeep(desk)
+        new._enforces = self._enforces
         new._due, new._noticed, new._look = dict(self._due), dict(self._noticed), dict(self._look)
         return new
