@@ -232,8 +232,7 @@ class DefaultCourt:
         self._tree, self._kinds = self.desk.tree, self.desk.books.kinds_there()
         self.claims.renew()
         for lines in self._lines.values():
-            for item in lines:
-                lines.line_of(item).likely = None
+            lines.forget_sizes()
             for item in lines:
                 line, entry = lines.line_of(item), self.desk.entries[item[0]]
                 times = 1

@@ -85,6 +85,11 @@ class Lines:
         line = self._lines[key] = Line(self._next, ask)
         return line
 
+    def forget_sizes(self) -> None:
+        """Let no line know any more what is likely to be charged, nor those that are empty."""
+        for line in self._lines.values():
+            line.likely = None
+
     def close(self, key: object) -> None:
         """Drop a line that nobody stands in."""
         self._lines.pop(key, None)
