@@ -6,6 +6,7 @@ workloads themselves are made one by one as the arrivals are taken.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, inf
@@ -23,7 +24,7 @@ from mooring.sim.load import Arrival, Load
 from mooring.sim.traces.rows import Cells, Faults, Form, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 T = TypeVar("T")
@@ -92,7 +93,9 @@ class Reading:
     mistakes: tuple[tuple[str, Mistake], ...] = ()
     """The first of them, and the files they are in."""
     notes: tuple[str, ...] = ()
-    """What else one should know, as sentences."""
+    """What else one should know, in words."""
+    drafts: Sequence[Draft] = ()
+    """What the arrivals are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,19 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self._drafts)
+
+    def edited(self, edit: Callable[[Workload], Workload]) -> Arrivals:
+        """Return the same arrivals with another pattern for each of theirs."""
+        new: dict[int, Workload] = {}
+        for draft in self._drafts:
+            if id(draft.pattern) not in new:
+                new[id(draft.pattern)] = edit(draft.pattern)
+        drafts = [draft._replace(pattern=new[id(draft.pattern)]) for draft in self._drafts]
+        return Arrivals(drafts, known=self._known)
+
+    def first(self, count: int) -> Arrivals:
+        """Return only so many of them."""
+        return Arrivals(self._drafts[:count], known=self._known)
 
     def __iter__(self) -> Iterator[Arrival]:
         for at, name, pattern, run_s, _ in self._drafts:
@@ -203,6 +219,7 @@ class Intake:
             self._faults.count,
             tuple(self._faults.mistakes),
             tuple(self.notes),
+            self.drafts,
         )
 
 

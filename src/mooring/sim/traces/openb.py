@@ -7,12 +7,25 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
+from mooring.config.reader import Mistake
 from mooring.model.cluster import WHOLE, Device, Node
 from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.workload import PodGroup, Shape, Workload
 from mooring.sim.traces.intake import ONLY_GROUP, Cluster, Draft, Intake, Reading
-from mooring.sim.traces.rows import AMOUNT, COUNT, Cells, Form, Names, name, names, number, whole
+from mooring.sim.traces.rows import (
+    AMOUNT,
+    COUNT,
+    Cells,
+    Form,
+    Names,
+    TraceError,
+    columns_of,
+    name,
+    names,
+    number,
+    whole,
+)
 
 if TYPE_CHECKING:
     from mooring.sim.traces.files import Files
@@ -73,6 +86,9 @@ def read(files: Files, intake: Intake) -> Reading:
     A pod that was never scheduled stands until it is deleted; the others run as long as they ran.
     """
     taken = Names()
+    if "creation_time" not in columns_of(files.main):
+        problem = "it has no times; only mooring experiment openb can use it"
+        raise TraceError([Mistake("", "", problem)], str(files.main))
 
     def draft(cells: Cells) -> Draft:
         at, ended = cells.need("creation_time", _SECONDS), cells.need("deletion_time", _SECONDS)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.config.reader import Mistake, nearest
-from mooring.model.cluster import WHOLE
 from mooring.sim.traces import chronus, dlrm, muri, nodelists, openb, philly, tidy
 from mooring.sim.traces.files import ENDS, Files, stem_of
-from mooring.sim.traces.intake import Intake, Options, Reading, milli_of
+from mooring.sim.traces.intake import Intake, Options, Reading, mean_gpus, span_of
 from mooring.sim.traces.rows import TraceError, columns_of, kind_of
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ class Family:
     """Columns by which a file is known."""
     many: bool = False
     """Whether there are several files, each a trace."""
+    own_nodes: bool = False
+    """Whether it says on which nodes it ran."""
 
     def found(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Yield the name and the file of every trace that is there."""
@@ -60,7 +61,7 @@ FAMILIES = (
     Family(
         "openb", "pods that share GPUs, by time", "openb-2023", openb.PODS, openb.read,
         "alibaba/clusterdata", "cluster-trace-gpu-v2023/csv",
-        openb.POD_FORM.needs, many=True,
+        openb.POD_FORM.needs, many=True, own_nodes=True,
     ),
     Family(
         "philly-jobs", "jobs of a research cluster", "philly-jobs", "philly", philly.read,
@@ -87,12 +88,12 @@ FAMILIES = (
         "spot-gpu-nodes", "nodes only, of six models", "spot-gpu-nodes-2026", "node_info_df",
         nodelists.read_spot,
         "alibaba/clusterdata", "cluster-trace-v2026-spot-gpu/node_info_df.csv",
-        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"),
+        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"), own_nodes=True,
     ),
     Family(
         "lingjun-topo", "nodes only, with their switches", "lingjun-topo-2023", "topo",
         nodelists.read_lingjun, "alibaba/alibaba-lingjun-dataset-2023", "data/topo.csv",
-        ("ip", "DSW", "PSW", "ASW"),
+        ("ip", "DSW", "PSW", "ASW"), own_nodes=True,
     ),
 )  # fmt: skip
 
@@ -163,6 +164,7 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         reading.left_out + other.left_out,
         (*reading.mistakes, *other.mistakes),
         (*reading.notes, *other.notes),
+        reading.drafts,
     )
 
 
@@ -186,21 +188,8 @@ class Summary:
 
 
 def summary_of(reading: Reading) -> Summary:
-    """Return a trace in numbers; takes all arrivals once."""
-    load = reading.load
-    ends = {event.workload: at for at, event in load.changes if hasattr(event, "workload")}
-    count, first, last, work = 0, 0.0, 0.0, 0.0
-    standing: list[tuple[float, float, int]] = []
-    for arrival in load.arrivals:
-        first = first if count else arrival.at
-        count, last = count + 1, arrival.at
-        milli = milli_of(arrival.workload)
-        if arrival.run_s < float("inf"):
-            work += milli * arrival.run_s
-        else:
-            standing.append((arrival.at, ends.get(arrival.workload.name, float("inf")), milli))
-    work += sum(milli * max(min(end, last) - at, 0) for at, end, milli in standing)
-    span = last - first
+    """Return a trace in numbers."""
+    load, drafts = reading.load, reading.drafts
     gpus = sum(len(node.devices) for node in load.nodes)
-    mean = work / WHOLE / span if span else 0.0
-    return Summary(reading.rows, count, span, len(load.nodes), gpus, mean, reading.left_out)
+    spread = span_of(drafts), len(load.nodes), gpus, mean_gpus(drafts)
+    return Summary(reading.rows, len(drafts), *spread, reading.left_out)

@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -162,9 +163,6 @@ def read_rows(
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-_BROKEN = (OSError, EOFError, UnicodeError, csv.Error, zlib.error)
-
-
 def kind_of(path: Path) -> str:
     """Return `csv`, `jsonl` or `parquet`, by the end of the name; else nothing."""
     ends = path.suffixes[-2:]
@@ -176,34 +174,50 @@ def kind_of(path: Path) -> str:
 
 def columns_of(path: Path) -> tuple[str, ...]:
     """Return the columns of a file: of its head, or of the first object."""
-    if kind_of(path) == "parquet":
-        return tuple(parquet.columns(path))
-    for _, values in _rows(path, Form()):
-        return () if isinstance(values, CellError) else tuple(values)
-    return ()
+    kind = kind_of(path) or "csv"
+    with _readable(path):
+        if kind == "parquet":
+            return tuple(parquet.columns(path))
+        if kind == "csv":
+            with _open(path) as file:
+                return tuple(_head(csv.reader(file)))
+    first = next(_rows(path, Form()), (0, {}))[1]
+    return () if isinstance(first, CellError) else tuple(first)
 
 
-def _rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
-    """Yield every row and its line; a file that cannot be read is a `TraceError`."""
-    line = 0
+@contextmanager
+def _readable(path: Path) -> Iterator[list[int]]:
+    """Turn all that can go wrong with a file into a `TraceError`; takes the last line that is read.
+
+    What is wrong with a row is not meant.
+    """
+    lines = [0]
     try:
-        for line, values in _READERS[kind_of(path) or "csv"](path, form):
-            yield line, values
+        yield lines
     except (FileNotFoundError, NotADirectoryError):
         problem = "there is no such file"
     except IsADirectoryError:
         problem = "this is a folder; give a file"
-    except CellError as error:
-        mistake = Mistake(error.column and f"column {error.column}", "", error.fix)
-        raise TraceError([mistake], str(path)) from None
     except parquet.MissingError as error:
         problem = str(error)
-    except _BROKEN as error:
-        after = f" after line {line}" if line else ""
+    except (OSError, EOFError, UnicodeError, csv.Error, zlib.error) as error:
+        after = f" after line {lines[-1]}" if lines[-1] else ""
         problem = f"this cannot be read{after}: {error}"
     else:
         return
     raise TraceError([Mistake("", "", problem)], str(path)) from None
+
+
+def _rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    """Yield every row and its line."""
+    with _readable(path) as lines:
+        try:
+            for line, values in _READERS[kind_of(path) or "csv"](path, form):
+                lines[-1] = line
+                yield line, values
+        except CellError as error:
+            mistake = Mistake(error.column and f"column {error.column}", "", error.fix)
+            raise TraceError([mistake], str(path)) from None
 
 
 def _open(path: Path) -> Any:
@@ -215,7 +229,7 @@ def _open(path: Path) -> Any:
 def _csv_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
     with _open(path) as file:
         reader = csv.reader(file)
-        head = [cell.strip() for cell in next(reader, [])]
+        head = _head(reader)
         _check_head(head, form)
         width = len(head)
         for row in reader:
@@ -227,6 +241,10 @@ def _csv_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | Ce
             elif row:  # an empty line is no row
                 fix = f"give {width} cells: the row ends before this one"
                 yield reader.line_num, CellError(head[len(row)], NOTHING, fix)
+
+
+def _head(reader: Iterator[list[str]]) -> list[str]:
+    return [cell.strip() for cell in next(reader, [])]
 
 
 def _json_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:

@@ -27,16 +27,23 @@ from mooring.sim.traces.columns import (
     SELECTOR,
     WORKLOADS,
 )
-from mooring.sim.traces.intake import ONLY_GROUP, Cluster, Draft, Intake, Reading, nodes_for
-from mooring.sim.traces.rows import CellError, Names
+from mooring.sim.traces.intake import (
+    ONLY_GROUP,
+    Cluster,
+    Draft,
+    Intake,
+    Options,
+    Reading,
+    nodes_for,
+)
+from mooring.sim.traces.rows import CellError, Cells, Names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from mooring.model.cluster import Labels
     from mooring.sim.traces.files import Files
-    from mooring.sim.traces.rows import Cells
 
 _OF_WORKLOAD = frozenset(Workload.__dataclass_fields__).intersection(WORKLOADS.columns) - {
     "name",
@@ -62,7 +69,7 @@ def read(files: Files, intake: Intake) -> Reading:
     made = _read_nodes(nodes, intake) if nodes.is_file() else Cluster(nodes_for(intake))
     named = intake.queues()
     if queues.is_file():
-        read_queues = [queue for _, queue in intake.rows(queues, _Queues().read, QUEUES.form)]
+        read_queues = [queue for _, queue in intake.rows(queues, QueueRows().read, QUEUES.form)]
         known = {queue.name for queue in read_queues}
         named = (*read_queues, *(queue for queue in named if queue.name not in known))
     return intake.reading(Cluster(made.nodes, made.topology, named))
@@ -81,31 +88,38 @@ class _Workloads:
 
     def read(self, path: Path) -> None:
         """Read all rows into the intake."""
+        for _, made in self._intake.rows(path, self.made, WORKLOADS.form):
+            self.put(*made)
+
+    def put(self, group: PodGroup, draft: Draft | None) -> None:
+        """Take a draft in, or one more group of the last."""
         drafts = self._intake.drafts
-        for _, (name, group, draft) in self._intake.rows(path, self._row, WORKLOADS.form):
-            if draft is not None:
-                drafts.append(draft)
-            elif drafts and drafts[-1].name == name:
-                drafts[-1] = _with_group(drafts[-1], group)
-
-    def _row(self, cells: Cells) -> tuple[str, PodGroup, Draft | None]:
-        name = cells.need("name", WORKLOADS.reader("name"))
-        group = _group(cells)
-        if name == self._last:
-            self._check_group(cells, name)
-            return name, group, None
-        self._last = self._names.take(cells, "name")
-        return name, group, self._draft(cells, name, group)
-
-    def _check_group(self, cells: Cells, name: str) -> None:
-        drafts, group = self._intake.drafts, cells.take("group", WORKLOADS.reader("group"), "")
-        if not group:
-            raise cells.wrong("group", "give a name: there are several groups of this workload")
-        if drafts and drafts[-1].name == name:
-            if group in {other.name for other in drafts[-1].pattern.groups}:
-                raise cells.wrong("group", "give every group of a workload its own name")
+        if draft is not None:
+            drafts.append(draft)
         else:
-            raise cells.wrong("name", "the row before, of the same workload, is broken")
+            drafts[-1] = _with_group(drafts[-1], group)
+
+    def made(self, cells: Cells) -> tuple[PodGroup, Draft | None]:
+        """Return the group of a row, and the draft where a workload begins."""
+        name = cells.need("name", WORKLOADS.reader("name"))
+        if name != self._last:
+            self._last = self._names.take(cells, "name")
+            group = _group(cells)
+            return group, self._draft(cells, name, group)
+        drafts = self._intake.drafts
+        if not drafts or drafts[-1].name != name:
+            raise cells.wrong("name", "a row before, of the same workload, is broken")
+        try:
+            return self._next_group(cells, drafts[-1]), None
+        except CellError:
+            drafts.pop()  # it is not whole
+            raise
+
+    def _next_group(self, cells: Cells, draft: Draft) -> PodGroup:
+        group = _group(cells)
+        if "group" not in cells.values or group.name in {g.name for g in draft.pattern.groups}:
+            raise cells.wrong("group", "give every group of a workload its own name")
+        return group
 
     def _draft(self, cells: Cells, name: str, group: PodGroup) -> Draft:
         given = dict(columns.values(cells, WORKLOADS, _OF_WORKLOAD))
@@ -121,6 +135,18 @@ class _Workloads:
         queue = self._intake.options.queue(cells.take("queue", WORKLOADS.reader("queue"), ""))
         pattern = _pattern((group,), queue, tuple(given.items()))
         return Draft(at, name, pattern, run_s, ends_at)
+
+
+def workload_of(rows: Iterable[dict[str, Any]]) -> Workload | None:
+    """Return the workload of some rows; None if they are not those of one."""
+    intake = Intake("", Options())
+    maker = _Workloads(intake)
+    for row in rows:
+        maker.put(*maker.made(Cells(row)))
+    if len(intake.drafts) != 1:
+        return None
+    at, name, pattern, _, _ = intake.drafts[0]
+    return replace(pattern, name=name, submitted_at=at)
 
 
 def _with_group(draft: Draft, group: PodGroup) -> Draft:
@@ -175,12 +201,12 @@ def _amounts(given: Mapping[str, Any], resources: Amounts) -> Amounts:
 
 
 def _read_nodes(path: Path, intake: Intake) -> Cluster:
-    taken = _Nodes()
+    taken = NodeRows()
     nodes = [made for _, made in intake.rows(path, taken.read, NODES.form)]
     return Cluster(tuple(nodes[: intake.options.nodes or None]), taken.topology())
 
 
-class _Nodes:
+class NodeRows:
     """Makes nodes of rows; their levels are the columns that begin with `level.`, in order."""
 
     def __init__(self) -> None:
@@ -217,7 +243,7 @@ class _Nodes:
         return Topology(tuple(Level(name, known.get(name, 0.0)) for name in self._levels or ()))
 
 
-class _Queues:
+class QueueRows:
     """Makes queues of rows; a queue comes after the one above it."""
 
     def __init__(self) -> None:
