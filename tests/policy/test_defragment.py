@@ -567,3 +567,14 @@ def test_every_move_helps_and_it_comes_to_rest(
         raise AssertionError(f"no rest: {used(world)}")
     assert began <= set(world.engine.running())
     world.settles()
+
+
+def test_nobody_is_moved_for_one_whose_minimum_is_nothing() -> None:
+    """It waits only to grow, and has all that it must have."""
+    policy = Policy(defragmentation=Defragmentation(automatic=True, ratio=0.1))
+    world = cluster("a=1", policy=policy)
+    world.run(task("busy", 1), now=0.0)
+
+    world.submit(gang("empty", tasks=0, most=1)).cycle(1.0)
+
+    assert world.cycle(4000.0).decisions == ()

@@ -257,7 +257,7 @@ class Planner:
                 tried[ask] = None
 
     def _could(self, entry: Entry) -> bool:
-        """Return whether there is as much free, anywhere, as one asks for."""
+        """Return whether there is as much free, anywhere, as one asks for, and it asks for some."""
         wanted: dict[int, int] = {}
         ask = self.desk.ask_of(entry)
         for leaf in ask.leaves:
@@ -265,7 +265,8 @@ class Planner:
             for r, amount in leaf.demand.asks:
                 wanted[r] = wanted.get(r, 0) + amount * leaf.count
         free = np.maximum(self.desk.books.open, 0).sum(axis=1)
-        return not ask.problems and all(amount <= free[r] for r, amount in wanted.items())
+        fits = all(amount <= free[r] for r, amount in wanted.items())
+        return fits and not ask.problems and any(leaf.count for leaf in ask.leaves)
 
     def _help_one(self, entry: Entry) -> bool:
         """Take a step for one that waits, if there is one that is worth it."""

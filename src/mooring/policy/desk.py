@@ -87,7 +87,7 @@ class Desk:
         fairness = policy.fairness
         self.history = UsageHistory(fairness.window_s, fairness.half_life_s)
         self.sampled = SampledUsage(fairness.usage_sampling_s, fairness.usage_half_life_s)
-        self._table: tuple[float, list[list[float]]] | None = None
+        self._table: tuple[float, QueueTree, list[list[float]]] | None = None
         self.failures: dict[str, list[float]] = {}
         """When tasks failed on nodes, lately."""
         self.shunned: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Desk:
             for name, hold in self.holds.items()
         }
         new.history, new.sampled = self.history.copy(), self.sampled.copy()
-        new.latest = self.latest.copy()
+        new.latest, new._table = self.latest.copy(), self._table
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.fresh = dict(self.fresh)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
@@ -172,14 +172,10 @@ class Desk:
 
     def history_of_use(self) -> list[list[float]]:
         """Return the part of each pair that each queue has used; it only changes now and then."""
-        known = self._table
-        if (
-            known is None
-            or self.now >= known[0] + HISTORY_TICK_S
-            or len(known[1]) < self.tree.count
-        ):
-            known = self._table = (self.now, self.history.table(self.now, self.tree))
-        return known[1]
+        known, tree = self._table, self.tree
+        if known is None or self.now >= known[0] + HISTORY_TICK_S or known[1] is not tree:
+            known = self._table = (self.now, tree, self.history.table(self.now, tree))
+        return known[2]
 
     def shun(self, nodes: tuple[str, ...]) -> None:
         """Place nothing on these nodes for now."""

@@ -516,3 +516,17 @@ def test_a_node_that_joins_moves_reservations_earlier() -> None:
     plan = here.join(node("b", 4)).cycle(2.0)
     assert by_workload(plan) == {"first": ["b"]}
     assert reserved(plan) == {"second": 10.0}
+
+
+def test_a_fork_has_nothing_to_do_that_the_original_has_not() -> None:
+    """It looks anew at who runs, but only once something has happened: it wakes at the same time.
+
+    The first one is not running yet, and told so each time that somebody looks.
+    """
+    topology, nodes = picture("a=1")
+    world = World(Engine(topology, queues=(Queue("default", order="easy"),))).join(*nodes)
+    world.submit(replace(task("first", 1), run_limit_s=1000.0), task("second", 1))
+    world.cycle(0.0)
+    fork = world.engine.fork()
+
+    assert world.cycle(5.0) == fork.decide(5.0)

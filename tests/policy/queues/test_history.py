@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from math import floor, inf
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.engine import Engine
 from mooring.model.codec import decode, encode
 from mooring.model.memory import Memory
 from mooring.model.queues import Queue
+from mooring.model.settings import Fairness, Policy
 from mooring.policy.queues.history import BUCKETS, FORGOTTEN, SampledUsage, UsageHistory, slot_at
 from mooring.policy.queues.tree import QueueTree
+from tests.build import World, binds, picture, task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -388,3 +392,18 @@ def test_a_copy_of_samples_goes_its_own_way() -> None:
     twin.withdraw("w")
     twin.advance(50.0, {})
     assert usage.dump(Memory()) == before
+
+
+def test_a_new_kind_of_nodes_has_a_history_at_once() -> None:
+    """The next look at history is not due yet; a fork knows the same of it."""
+    topology, (h, a) = picture("h=1 a=1")
+    policy = Policy(fairness=Fairness(half_life_s=100.0, history_weight=1.0))
+    world = World(Engine(topology, policy, queues=(Queue("q"), Queue("x")))).join(h)
+    world.run(task("q1", 1, queue="q"), task("x1", 1, queue="x"), now=0.0)
+
+    world.join(replace(a, gpu_model="A10"))
+    world.submit(task("q2", 1, queue="q"), task("x2", 1, queue="x"))
+    fork = world.engine.fork()
+
+    assert [each.workload for each in binds(world.cycle(2.0))] == ["q2"]
+    assert fork.decide(2.0) == world.plans[-1]

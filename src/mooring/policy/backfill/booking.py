@@ -69,6 +69,8 @@ class Bookings:
         self._seen: tuple[object, ...] = ()
         """Of the desk, when all of this was last looked at."""
         self._seen_at = -inf
+        self._is_fork = False
+        """It has yet to look anew at who runs; there need not be anything else to do."""
         self._waiting: dict[int, list[tuple[Rank, str]]] = {}
         self._next: dict[int, int] = {}
         """How far a pass has come in each queue."""
@@ -114,7 +116,7 @@ class Bookings:
             for name in list(self.booked):
                 self._unbook(name)
             return
-        if self._seen != self._state() or self._is_late:
+        if self._seen != self._state() or self._is_late or self._is_fork:
             self._renew()
         for other in self._orders:
             lines = self._lines.get(other)
@@ -180,6 +182,7 @@ class Bookings:
 
     def _renew(self) -> None:
         """Look anew at who runs, who waits and which bookings hold."""
+        self._is_fork = False
         self._has_gained |= self._running.look()
         self._waiting = {
             queue: sorted((lines.rank_of(item), item[0]) for item in lines if not item[1])
@@ -454,6 +457,8 @@ class Bookings:
         new.booked = {name: replace(booking) for name, booking in self.booked.items()}
         new._slipped = {name: replace(booking) for name, booking in self._slipped.items()}
         new._running = self._running.copy(desk)
+        new._tree, new._orders, new._is_fork = self._tree, dict(self._orders), True
+        new._seen, new._seen_at = self._seen, self._seen_at
         new._has_gained, new._refused = self._has_gained, dict(self._refused)
         new._moves, new._moves_before = self._moves, self._moves_before
         new._shown, new._told = dict(self._shown), dict(self._told)
