@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from mooring.policy.queues.share import COVERED
+from mooring.policy.queues.tree import NOBODY
 from mooring.policy.standing.sums import MOST_ITEMS, Sums
 
 if TYPE_CHECKING:
@@ -231,25 +232,29 @@ class Leaf:
         """
         found, pairs_of = [], {size: tuple([pair for pair, _ in size]) for size in self.sizes}
         tails: dict[Group, list[float]] = {}
+        gate = need = None
         for item in items:
-            gate, need = gates.get(item.workload, (None, None))
-            guest, started = 1 if item.is_guest else 0, item.started
+            if gates:
+                gate, need = gates.get(item.workload, (None, None))
+            guest = 1 if item.overtaker or item.lender != NOBODY else 0
             group = (pairs_of[item.size], guest, -1 if gate is None else gate.number)
             # The ends of chains get earlier from one chain to the next: so they are kept negative.
-            ends = tails.setdefault(group, [])
-            at = bisect_left(ends, -started)
+            ends, end = tails.get(group), -item.started
+            if ends is None:
+                ends = tails[group] = []
+            at = bisect_left(ends, end)
             chains = self.groups.get(group, ())
             while at < len(ends) and need is not None and chains[at].needs[-1] > need:
                 at += 1
             if at == len(ends):
                 chain = self._open(group, gate)
-                ends.append(-started)
+                ends.append(end)
             else:
                 chain = chains[at]
-                ends[at] = -started
+                ends[at] = end
             chain.items.append(item)
             chain.ranks.append(item.rank)
-            chain.starts.append(started)
+            chain.starts.append(item.started)
             if need is not None:
                 chain.needs.append(need)
             found.append(chain)

@@ -44,9 +44,12 @@ def size_of(amounts: Mapping[int, int]) -> Size:
     return tuple((pair, amounts[pair]) for pair in sorted(amounts) if amounts[pair] > 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Item:
-    """The minimum of a workload, or one unit above it."""
+    """The minimum of a workload, or one unit above it.
+
+    Nobody changes one; it is not frozen because there are very many to make.
+    """
 
     workload: str
     unit: int

@@ -18,6 +18,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from mooring.policy.queues.share import BEYOND, COVERED, IN_SHARE
@@ -274,19 +276,26 @@ class Line:
 
     def _take_all(self, items: Iterable[Item]) -> None:
         """Take many items in at once."""
+        by_queue: dict[int, list[Item]] = {}
         for item in items:
-            leaf, name, size = self._leaf(item.queue), (item.workload, item.unit), item.size
-            leaf.loose[name] = item
-            self._of[name] = item, None
-            leaf.sizes[size] = leaf.sizes.get(size, 0) + 1
+            queue = item.queue
+            if queue in by_queue:
+                by_queue[queue].append(item)
+            else:
+                by_queue[queue] = [item]
             if item.unit:
                 self._units.setdefault(item.workload, {})[item.unit] = None
-        for leaf in self._leaves.values():
+        for queue, some in by_queue.items():
+            leaf = self._leaf(queue)
+            names = [(item.workload, item.unit) for item in some]
+            leaf.loose.update(zip(names, some, strict=True))
+            self._of.update(zip(names, zip(some, repeat(None)), strict=True))
+            leaf.sizes.update(Counter([item.size for item in some]))
             many = [(p, n * amount) for size, n in leaf.sizes.items() for p, amount in size]
-            for queue in leaf.path:
-                self._counts[queue] += len(leaf.loose)
+            for above in leaf.path:
+                self._counts[above] += len(leaf.loose)
                 for pair, amount in many:
-                    self.usage[queue][pair] += amount
+                    self.usage[above][pair] += amount
 
     def _charge(self, item: Item, sign: int) -> None:
         leaf, size = self._leaves[item.queue], item.size
@@ -331,7 +340,7 @@ class Line:
 
     def build(self, leaf: Leaf) -> None:
         """Put the loose items of a leaf in chains."""
-        items = sorted(leaf.loose.values(), key=lambda item: item.rank)
+        items = sorted(leaf.loose.values(), key=attrgetter("rank"))
         leaf.loose = {}
         minima = [item for item in items if not item.unit]
         gates = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mooring.model.books import BY_NODE
+from mooring.model.books import BY_NODE, account_of
 from mooring.model.workload import TaskState
 from mooring.policy.placing.ask import compile_ask
 from mooring.policy.queues.tree import NOBODY
@@ -126,18 +126,21 @@ class Roll:
             tasks = self._singles[group] = ((group, 0),)
         self._tasks[name, 0] = tasks
         self._units[name] = 1
-        return [self._item(entry, 0, self._size(entry, tasks))]
+        return [self._item(entry, 0, self._size_of_one(entry, members, 0))]
 
     def _size(self, entry: Entry, tasks: Tasks) -> Size:
         """Return what tasks are charged; of single ones it is known."""
         if len(tasks) > 1:
             return size_of(self.desk.size(entry, tasks))
-        ((group, task),), books = tasks, self.desk.books
-        members = entry.members[group]
-        code = members.flavor
+        ((group, task),) = tasks
+        return self._size_of_one(entry, entry.members[group], task)
+
+    def _size_of_one(self, entry: Entry, members: Members, task: int) -> Size:
+        """Return what one task is charged."""
+        books, code = self.desk.books, members.flavor
         if code == BY_NODE:
             code = books.charged_kind_of[members.rows[task]]
-        bill = books.bill(members.demand, entry.account, code)
+        bill = books.bill(members.demand, account_of(entry.queue, fixed=False), code)
         size = self._sizes.get(bill)
         if size is None:
             size = self._sizes[bill] = size_of(dict(bill))
@@ -147,7 +150,7 @@ class Roll:
         workload, desk = entry.workload, self.desk
         name = workload.name
         preemptible = workload.preemptible and (unit > 0 or not workload.semi_preemptible)
-        priority = desk.priority(entry)
+        priority = desk.priority(entry) if workload.priority_class else workload.priority
         lender = NOBODY
         if desk.promises.loans:
             lender = desk.promises.lender(name, self._tasks[name, unit])
@@ -156,7 +159,7 @@ class Roll:
             unit,
             entry.queue,
             size,
-            rank_of((name, unit), workload.submitted_at, priority, is_preemptible=preemptible),
+            (int(preemptible), -priority, int(unit > 0), workload.submitted_at, name, unit),
             priority,
             preemptible,
             float(entry.start_number),
@@ -185,6 +188,11 @@ class Roll:
     def tasks(self, name: Name) -> Tasks:
         """Return the tasks of a running item."""
         return self._tasks[name]
+
+    def tasks_of(self, names: Iterable[Name]) -> list[Tasks]:
+        """Return the tasks of each of some running items."""
+        known = self._tasks
+        return [known[name] for name in names]
 
     def victim(self, item: Item, cause: str) -> Victim:
         """Return an item as a victim."""

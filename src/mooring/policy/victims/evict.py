@@ -27,9 +27,12 @@ Tasks = tuple[tuple[str, int], ...]
 """(group, task) pairs of one workload."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Victim:
-    """What may have to leave as one: a whole workload, or a unit above its minimum."""
+    """What may have to leave as one: a whole workload, or a unit above its minimum.
+
+    Nobody changes one; it is not frozen because there may be very many to make.
+    """
 
     entry: Entry
     tasks: Tasks

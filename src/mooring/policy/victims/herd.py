@@ -15,7 +15,7 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.standing.roll import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mooring.model.demand import Demand
     from mooring.model.entry import Entry
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Where = tuple[tuple[int, "Demand"], ...]
 """The row of each task, and what that has there."""
+Bid = tuple[float, float, int]
+"""Price and age; of equal prices the youngest is the least."""
 
 
 class Herd:
@@ -32,7 +34,8 @@ class Herd:
 
     def __init__(self, desk: Desk, victims: Iterable[Victim] = ()) -> None:
         self.desk = desk
-        self.names: dict[Name, None] = {}
+        self.names: dict[Name, Where] = {}
+        """Where everybody was when taken in, and what it has there."""
         self.units: dict[str, dict[Name, None]] = {}
         """Of each workload, its units above the minimum."""
         self.on: dict[int, dict[Name, None]] = {}
@@ -44,11 +47,10 @@ class Herd:
         """Rows with parts of devices, which cannot be added up, and how many tasks have them."""
         self.touched: list[int] = []
         """Rows where somebody came or left."""
-        self._row: dict[Name, int] = {}
-        self._demand: dict[Name, Demand] = {}
-        """Where single tasks were when they were taken in, and what they have there."""
-        self._where: dict[Name, Where] = {}
-        """The same of all others."""
+        self._known: dict[tuple[int, Demand], Where] = {}
+        """Single tasks of one shape on one row are at the same place."""
+        self._bids: dict[Name, Bid] = {}
+        self._bids_at = desk.now
         self._victims = {victim.name: victim for victim in victims}
         self.take(self._victims)
 
@@ -67,21 +69,25 @@ class Herd:
         """Return what would leave with one who may be chosen."""
         return self._victims[name].tasks
 
+    def tasks_of(self, names: Iterable[Name]) -> list[Tasks]:
+        """Return what would leave with each of some who may be chosen."""
+        return [self._victims[name].tasks for name in names]
+
     def take(self, names: Iterable[Name]) -> None:
         """Take some in."""
-        on = self.on
+        names = list(names)
+        tasks = self.tasks_of(names)
         rows: dict[Demand, list[int]] = {}
-        for name in names:
-            self.names[name] = None
+        if set(map(len, tasks)) <= {1}:
+            wheres = self._singles(names, tasks)
+        else:
+            wheres = [self._find(name, some) for name, some in zip(names, tasks, strict=True)]
+        self.names.update(zip(names, wheres, strict=True))
+        on = self.on
+        for name, where in zip(names, wheres, strict=True):
             if name[1]:
                 self.units.setdefault(name[0], {})[name] = None
-            members = self.entry(name).members
-            parts = [(members[group], task) for group, task in self.tasks(name)]
-            where = [(part.rows[task], part.demand) for part, task in parts]
-            if len(where) == 1:
-                self._row[name], self._demand[name] = where[0]
-            else:
-                self._where[name] = tuple(where)
+                self._bids.pop((name[0], 0), None)
             for row, demand in where:
                 if row in on:
                     on[row][name] = None
@@ -94,18 +100,35 @@ class Herd:
         for demand, many in rows.items():
             self._count(demand, many, 1)
 
+    def _singles(self, names: list[Name], tasks: list[Tasks]) -> list[Where]:
+        """Return where single tasks are, and what they have there."""
+        entries, known = self.desk.entries, self._known
+        parts = [
+            entries[name[0]].members[some[0][0]] for name, some in zip(names, tasks, strict=True)
+        ]
+        places = [
+            (part.rows[some[0][1]], part.demand) for part, some in zip(parts, tasks, strict=True)
+        ]
+        return [known.get(place) or known.setdefault(place, (place,)) for place in places]
+
+    def _find(self, name: Name, tasks: Tasks) -> Where:
+        """Return where tasks are, and what they have there."""
+        members = self.desk.entries[name[0]].members
+        parts = [(members[group], task) for group, task in tasks]
+        return tuple([(part.rows[task], part.demand) for part, task in parts])
+
     def drop(self, name: Name) -> None:
         """Let one go, if it is there."""
-        if name not in self.names:
+        where = self.names.pop(name, None)
+        if where is None:
             return
+        self._bids.pop(name, None)
         if name[1]:
             del self.units[name[0]][name]
-        for row, demand in self.where(name):
+            self._bids.pop((name[0], 0), None)
+        for row, demand in where:
             self.on[row].pop(name, None)
             self._count(demand, [row], -1)
-        for known in (self._row, self._demand, self._where):
-            known.pop(name, None)
-        del self.names[name]
 
     def _count(self, demand: Demand, rows: list[int], sign: int) -> None:
         """Add what tasks have, or take it away."""
@@ -120,14 +143,35 @@ class Herd:
         for row in rows if demand.kind > DeviceKind.WHOLE else ():
             self.odd[row] = self.odd.get(row, 0) + sign
 
-    def where(self, name: Name) -> Where:
-        """Return where one is, and what it has there."""
-        row = self._row.get(name)
-        return self._where[name] if row is None else ((row, self._demand[name]),)
+    def bid(self, name: Name) -> Bid:
+        """Return what it costs to make one leave, and its age: in this order they are asked."""
+        self._mind_time()
+        known = self._bids.get(name)
+        if known is None:
+            entry = self.entry(name)
+            age = (-(entry.started_at or 0.0), -entry.sequence)
+            known = self._bids[name] = (self.price(name), *age)
+        return known
 
-    def single(self, name: Name) -> Demand | None:
-        """Return what one has who is a single task; None: it is several."""
-        return self._demand.get(name)
+    def bids(self, names: Sequence[Name]) -> list[Bid]:
+        """Return the bids of many."""
+        if self.units:
+            return [self.bid(name) for name in names]
+        self._mind_time()
+        desk, known, tasks = self.desk, self.desk.entries, self.tasks_of(names)
+        entries = [known[name[0]] for name in names]
+        pairs = zip(entries, tasks, strict=True)
+        prices = [cost_of(desk, entry, some) for entry, some in pairs]
+        started = [-(entry.started_at or 0.0) for entry in entries]
+        found = list(zip(prices, started, [-entry.sequence for entry in entries], strict=True))
+        self._bids.update(zip(names, found, strict=True))
+        return found
+
+    def _mind_time(self) -> None:
+        """Forget prices of another time."""
+        if self._bids_at != self.desk.now:
+            self._bids_at = self.desk.now
+            self._bids.clear()
 
     def price(self, name: Name) -> float:
         """Return what it costs to make one leave, and its units with it."""

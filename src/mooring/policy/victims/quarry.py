@@ -16,7 +16,7 @@ from mooring.policy.victims.herd import Herd
 from mooring.policy.victims.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mooring.policy.desk import Desk
     from mooring.policy.queues.offers import Offer
@@ -37,8 +37,8 @@ class Quarry(Herd):
     """The victims of one right."""
 
     def __init__(self, desk: Desk, roll: Roll) -> None:
-        super().__init__(desk)
         self.roll = roll
+        super().__init__(desk)
         self.charged: dict[int, dict[int, int]] = {}
         """By queue and pair, what all of them are charged."""
         self._items: dict[Name, Item] = {}
@@ -49,7 +49,7 @@ class Quarry(Herd):
         self._protected: list[tuple[float, Name, str]] = []
         self._ends: dict[Name, dict[str, float]] = {}
         """By cause, when the minimum run of one is over; what else `_protected` says is old."""
-        self._patience = Patience(desk)
+        self._patience = Patience(desk).ends
         self._seen = len(roll.changes)
 
     @property
@@ -91,7 +91,7 @@ class Quarry(Herd):
     def _mend(self, line: Line, span: Span) -> None:
         """Compare a span with who is known to be in it."""
         key = (span.chain.number, span.cause)
-        items = {item.name: item for item in span.chain.items[span.first :]}
+        items = {(item.workload, item.unit): item for item in span.chain.items[span.first :]}
         inside = self._spans.get(key, {})
         for name in [name for name in inside if name not in items]:
             self._exit(line, key, name)
@@ -104,8 +104,10 @@ class Quarry(Herd):
         only = ((span.chain.number, span.cause),)
         self._spans.setdefault(only[0], {}).update(dict.fromkeys(items))
         known = self._spans_of
-        for name in items:
-            known[name] = known[name] + only if name in known else only
+        both = [name for name in items if name in known] if known else []
+        more = {name: known[name] + only for name in both}
+        known.update(dict.fromkeys(items, only))
+        known.update(more)
         self._admit(items, span.cause)
 
     def _exit(self, line: Line, key: SpanKey, name: Name) -> None:
@@ -126,22 +128,23 @@ class Quarry(Herd):
 
     def _admit(self, items: dict[Name, Item], cause: str) -> None:
         """Take some in, now or when they have run their time."""
-        entries, now, found = self.desk.entries, self.desk.now, []
-        sizes: Counter[tuple[int, Size]] = Counter()
+        entries, now, known, ends_of = self.desk.entries, self.desk.now, self._items, self._patience
+        found: dict[Name, Item] = {}
         for name, item in items.items():
-            if name in self._items or not item.preemptible:
+            if name in known or not item.preemptible:
                 continue
-            ends = self._patience.ends(item, entries[item.workload].workload, cause)
+            ends = ends_of(item, entries[item.workload].workload, cause)
             if ends > now:
                 heappush(self._protected, (ends, name, cause))
                 self._ends.setdefault(name, {})[cause] = ends
-                continue
-            found.append(name)
-            self._items[name], self._causes[name] = item, cause
-            sizes[item.queue, item.size] += 1
+            else:
+                found[name] = item
         self.take(found)
-        for kind, count in sizes.items():
-            self._charge(*kind, count)
+        known.update(found)
+        self._causes.update(dict.fromkeys(found, cause))
+        sizes = Counter([(item.queue, item.size) for item in found.values()])
+        for (queue, size), count in sizes.items():
+            self._charge(queue, size, count)
 
     def victim(self, name: Name) -> Victim:
         """Return one who may be chosen."""
@@ -150,6 +153,10 @@ class Quarry(Herd):
     def tasks(self, name: Name) -> Tasks:
         """Return what would leave with one who may be chosen."""
         return self.roll.tasks(name)
+
+    def tasks_of(self, names: Iterable[Name]) -> list[Tasks]:
+        """Return what would leave with each of some who may be chosen."""
+        return self.roll.tasks_of(names)
 
     def drop(self, name: Name) -> None:
         """Let one go, if it is there."""

@@ -18,7 +18,7 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.placing.fit import copies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mooring.model.books import Books
     from mooring.model.columns import Ints
@@ -111,16 +111,17 @@ class Slots:
         if self._priced_at != self.desk.now:
             self._priced_at = self.desk.now
             self._forget()
+        seen, self._seen = self._seen, [len(herd.touched) for herd in self.herds]
+        cursor, self._cursor = self._cursor, books.log_end
+        if cursor < books.trimmed:
+            self._count_all()
+            return
         rows: list[int] = []
-        for i, herd in enumerate(self.herds):
-            rows += herd.touched[self._seen[i] :]
-            self._seen[i] = len(herd.touched)
-        is_lost = self._cursor < books.trimmed
-        if not is_lost:
-            rows += books.touched[self._cursor - books.trimmed :]
-        self._cursor = books.log_end
+        for herd, first in zip(self.herds, seen, strict=True):
+            rows += herd.touched[first:]
+        rows += books.touched[cursor - books.trimmed :]
         changed = dict.fromkeys(rows)
-        if is_lost or 2 * len(changed) > books.count:
+        if 2 * len(changed) > books.count:
             self._count_all()
         else:
             self._count_again(changed)
@@ -217,33 +218,37 @@ class Slots:
     def _list(self) -> Listed:
         """List the gains of all rows; where victims are all alike that is done at once."""
         if self._listed is None:
-            alike = _Alike()
-            for row in np.flatnonzero(self.most > self.fit.slots[-1]).tolist():
-                if not self._gather(row, alike):
-                    self._heap += self._gains_at(row)
-            self._listed, others = alike.listed(self.desk.books, self.demand.asks)
-            for row in others:
+            alike, others = self._alike()
+            self._listed, falling = alike.listed(self.desk.books, self.demand.asks)
+            for row in (*others, *falling):
                 self._heap += self._gains_at(row)
             heapify(self._heap)
         return self._listed
 
-    def _gather(self, row: int, alike: _Alike) -> bool:
-        """Add the victims of a row, if all are single tasks of one shape with whole devices."""
-        found: list[tuple[float, float, int, Who]] = []
+    def _alike(self) -> tuple[_Alike, list[int]]:
+        """Return the victims of rows where all are single tasks of one shape, and other rows."""
+        alike, others = _Alike(self.herds), list[int]()
+        for row in np.flatnonzero(self.most > self.fit.slots[-1]).tolist():
+            here = [list(herd.on.get(row, ())) for herd in self.herds]
+            shape = self._shape(here)
+            if shape is None:
+                others.append(row)
+            else:
+                alike.add(row, here, self._has(shape))
+        return alike, others
+
+    def _shape(self, here: Sequence[Sequence[Name]]) -> Demand | None:
+        """Return what victims have if all are single tasks of one shape with whole devices."""
         shape: Demand | None = None
-        for herd in self.herds:
-            for name in herd.on.get(row, ()):
-                has, entry = herd.single(name), herd.entry(name)
-                shape = shape or has
-                if has is None or has is not shape:
-                    return False
-                started = entry.started_at or 0.0
-                found.append((herd.price(name), -started, -entry.sequence, (name, herd)))
+        for herd, some in zip(self.herds, here, strict=True):
+            names = herd.names
+            for where in [names[name] for name in some]:
+                shape = shape or where[0][1]
+                if len(where) > 1 or where[0][1] is not shape:
+                    return None
         if shape is None or max(shape.kind, self.demand.kind) > DeviceKind.WHOLE:
-            return False
-        found.sort()
-        alike.add(row, found, self._has(shape))
-        return True
+            return None
+        return shape
 
     def _in_one_domain(self) -> list[Gain]:
         """Return the gains of the domain where they are cheapest."""
@@ -282,14 +287,15 @@ class Slots:
         found = []
         for herd in self.herds:
             for name in herd.on.get(row, ()):
-                entry, where = herd.entry(name), herd.where(name)
-                rows = 1 if len(where) == 1 else len({at for at, _ in where})
-                age = (-(entry.started_at or 0.0), -entry.sequence)
-                parts = [self._has(demand) for at, demand in where if at == row]
-                frees = parts[0]
-                if len(parts) > 1:
+                where = herd.names[name]
+                cost, started, sequence = herd.bid(name)
+                if len(where) == 1:
+                    frees = self._has(where[0][1])
+                else:
+                    cost /= len({at for at, _ in where})
+                    parts = [self._has(demand) for at, demand in where if at == row]
                     frees = tuple([sum(column) for column in zip(*parts, strict=True)])
-                found.append(OnRow(herd.price(name) / rows, age, (name, herd), frees))
+                found.append(OnRow(cost, (started, sequence), (name, herd), frees))
         return found
 
     def _has(self, demand: Demand) -> tuple[int, ...]:
@@ -392,9 +398,9 @@ def _ascending(gains: list[Gain]) -> list[Gain]:
 class Listed:
     """Gains in order, as columns; those of rows that have changed since are no more."""
 
-    def __init__(self, who: list[Who], *columns: list[Any]) -> None:
+    def __init__(self, who: Callable[[int, int], tuple[Who, ...]], *columns: list[Any]) -> None:
         self._who = who
-        """Who is on rows, row by row, in the order in which they leave."""
+        """Tells who is in some places, row by row, in the order in which they leave."""
         self._keys, (self._rows, self._numbers, self._slots) = columns[:4], columns[4:7]
         self._starts, self._ends = columns[7:]
         """From and up to where a gain takes victims."""
@@ -415,33 +421,50 @@ class Listed:
         """Take out the first gain, which has this key."""
         at = self._at
         self._at += 1
-        return Gain(*key, self._slots[at], tuple(self._who[self._starts[at] : self._ends[at]]))
+        return Gain(*key, self._slots[at], self._who(self._starts[at], self._ends[at]))
 
 
 class _Alike:
     """Rows where all victims are single tasks of one shape: their gains are found all at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, herds: Sequence[Herd]) -> None:
+        self.herds = herds
         self.rows: list[int] = []
         self.frees: list[tuple[int, ...]] = []
-        self.counts: list[int] = []
-        self.ages: list[tuple[float, float, int]] = []
-        """Price and age of each victim, row by row, in the order in which they leave."""
-        self.who: list[Who] = []
+        self.names: list[list[Name]] = [[] for _ in herds]
+        self.counts: list[list[int]] = [[] for _ in herds]
+        """By herd, who is on rows, and how many on each."""
 
-    def add(
-        self, row: int, victims: list[tuple[float, float, int, Who]], frees: tuple[int, ...]
-    ) -> None:
-        """Add a row."""
+    def add(self, row: int, here: Sequence[Sequence[Name]], frees: tuple[int, ...]) -> None:
+        """Add a row, with who is there of each herd."""
         self.rows.append(row)
         self.frees.append(frees)
-        self.counts.append(len(victims))
-        self.ages += [each[:3] for each in victims]
-        self.who += [each[3] for each in victims]
+        for names, counts, some in zip(self.names, self.counts, here, strict=True):
+            names += some
+            counts.append(len(some))
+
+    def _line_up(self) -> tuple[Callable[[int, int], tuple[Who, ...]], list[Any]]:
+        """Return all victims, row by row, in the order in which they leave, and their bids."""
+        names = [name for some in self.names for name in some]
+        pairs = zip(self.herds, self.names, strict=True)
+        bids = [bid for herd, some in pairs for bid in herd.bids(some)]
+        numbers = np.arange(len(self.rows))
+        row = np.concatenate([np.repeat(numbers, counts) for counts in self.counts])
+        herd = np.repeat(np.arange(len(self.herds)), [len(some) for some in self.names])
+        prices, started, sequence = np.array(bids).reshape(-1, 3).T
+        unit = np.array([name[1] for name in names], INT)
+        order = np.lexsort((unit, sequence, started, prices, row))
+        sorted_names = [names[at] for at in order.tolist()]
+        herds = [self.herds[number] for number in herd[order].tolist()]
+
+        def who(start: int, end: int) -> tuple[Who, ...]:
+            return tuple(zip(sorted_names[start:end], herds[start:end], strict=True))
+
+        return who, [prices[order], started[order], sequence[order]]
 
     def listed(self, books: Books, asks: Sequence[tuple[int, int]]) -> tuple[Listed, list[int]]:
         """Return all gains, and rows where a gain is cheaper than one before it."""
-        counts = np.array(self.counts, INT)
+        counts = np.array(self.counts, INT).sum(axis=0)
         each = np.repeat(np.arange(len(counts)), counts)
         first = (np.cumsum(counts) - counts)[each]
         gone = np.arange(len(each)) - first
@@ -459,7 +482,7 @@ class _Alike:
         self, rows: Ints, first: Ints, gains: Ints, slots: Ints
     ) -> tuple[Listed, list[int]]:
         """Return gains by cost: which victim on which row is the last that it takes, for what."""
-        prices, started, sequence = np.array(self.ages).reshape(-1, 3).T
+        who, (prices, started, sequence) = self._line_up()
         is_next = np.diff(rows, prepend=-1) == 0
         start = np.where(is_next, np.roll(gains, 1) + 1, first)
         ends = np.column_stack((start, gains + 1)).ravel()
@@ -474,4 +497,4 @@ class _Alike:
         order = some[np.lexsort([key[some] for key in keys])]
         ages = (started[start], sequence[start].astype(INT))
         columns = (cost.astype(INT), per_slot, *ages, rows, number, slots, start, gains + 1)
-        return Listed(self.who, *(column[order].tolist() for column in columns)), falling
+        return Listed(who, *(column[order].tolist() for column in columns)), falling
