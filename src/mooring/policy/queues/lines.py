@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Behind, Reason
+from mooring.model.plan import Behind, Blocked, Reason
 from mooring.policy.placing.ask import Ask
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Lines:
         self.told: dict[Item, None] = {}
         """Those whose reasons changed since they were last told, in order."""
         self.sleeping: dict[int, Line] = {}
+        self.blocked: dict[int, Line] = {}
+        """Those of them that wait for one before them to start."""
         self._lines: dict[object, Line] = {}
         self._of: dict[Item, tuple[Line, Rank]] = {}
         self._ready: list[tuple[Rank, int, Line]] = []
@@ -163,6 +165,9 @@ class Lines:
         if reasons != line.reasons or line.told != head:
             line.reasons = reasons
             self.told[head] = None
+        self.blocked.pop(line.number, None)
+        if any(isinstance(reason, Blocked) for reason in line.reasons):
+            self.blocked[line.number] = line
 
     def wake(self, lines: Iterable[Line]) -> None:
         """Make sleeping lines ready."""
@@ -175,6 +180,7 @@ class Lines:
     def _rouse(self, line: Line) -> None:
         line.asleep = False
         del self.sleeping[line.number]
+        self.blocked.pop(line.number, None)
 
     def _tell(self, line: Line, place: int) -> None:
         if place < len(line.waiting) and (place or line.asleep):
@@ -237,6 +243,7 @@ class Lines:
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
+        new.blocked = {number: twin[number] for number in self.blocked}
         ready = [(rank, number) for rank, number, _ in self._ready if number in twin]
         new._ready = [(rank, number, twin[number]) for rank, number in sorted(ready)]
         new.told = dict(self.told)
