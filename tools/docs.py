@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mooring.cli.main import main as mooring
 from mooring.config import policy_schema, scenario_schema
+from mooring.sim.traces import trace_schema
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -29,6 +30,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "scenario.schema.json": _text(scenario_schema()),
         DOCS / "policy.schema.json": _text(policy_schema()),
+        DOCS / "trace.schema.json": _text(trace_schema()),
         page: HELP.sub(lambda found: _help(found["command"].split()), page.read_text("utf-8")),
     }
 

@@ -592,6 +592,9 @@ def commands() -> list[tuple[str, ...]]:
         ("replay",),
         ("experiment",),
         ("experiment", "openb"),
+        ("traces",),
+        ("traces", "list"),
+        ("traces", "convert"),
         ("demo",),
         ("schema",),
     ]

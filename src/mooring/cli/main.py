@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+from math import inf
 from typing import TYPE_CHECKING
 
 import mooring
@@ -16,6 +17,7 @@ from mooring.cli.experiment import Choice, openb
 from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
+from mooring.cli.traces import Conversion, convert, list_traces
 from mooring.config import (
     ConfigError,
     load_scenario,
@@ -23,11 +25,14 @@ from mooring.config import (
     read_scenario_from,
     scenario_schema,
 )
+from mooring.config.reader import ReadError
+from mooring.config.units import duration
 from mooring.engine import EventError
 from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
 from mooring.sim.settle import promises_of, standings_of
+from mooring.sim.traces import Options, trace_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -95,10 +100,13 @@ def parser() -> argparse.ArgumentParser:
     _add_policy(commands)
     _add_replay(commands)
     _add_experiment(commands)
+    _add_traces(commands)
     _add_demo(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of scenario files")
     schema.description = "Print the JSON schema of scenario files, for editors and checks."
-    schema.add_argument("--policy", action="store_true", help="of policy files")
+    kinds = schema.add_mutually_exclusive_group()
+    kinds.add_argument("--policy", action="store_true", help="of policy files")
+    kinds.add_argument("--trace", action="store_true", help="of traces in the tidy format")
     return top
 
 
@@ -225,6 +233,88 @@ def _add_experiment(commands: Commands) -> None:
     _add_output(study)
 
 
+def _add_traces(commands: Commands) -> None:
+    made = commands.add_parser("traces", help="list traces, or convert them")
+    made.description = "List traces, or write them in the tidy format."
+    actions = made.add_subparsers(metavar="ACTION", required=True)
+    listing = _add(actions, "list", _traces_list, "what is here, and where to get the rest")
+    listing.description = (
+        "Print which traces are in a folder, with rows, span and GPUs, and from which public "
+        "repository to get those that are not."
+    )
+    conversion = _add(actions, "convert", _traces_convert, "write a trace in the tidy format")
+    conversion.description = (
+        "Read a trace and write its workloads, and beside them its nodes and queues, in the tidy "
+        "format: CSV, JSON lines (both may be gzipped) or Parquet, by the end of the name."
+    )
+    conversion.add_argument("trace", metavar="TRACE", help="a name of mooring traces list, or FILE")
+    conversion.add_argument("out", metavar="OUT", help="the file to write")
+    for action in (listing, conversion):
+        action.add_argument(
+            "--traces",
+            metavar="DIR",
+            default=os.environ.get("MOORING_TRACES") or ".",
+            help="folder of the traces; default MOORING_TRACES of the environment, or here",
+        )
+        _add_output(action)
+    add_trace_options(conversion)
+
+
+def add_trace_options(to: argparse.ArgumentParser) -> None:
+    """Add the options of everything that reads a trace; `trace_options` makes them of it."""
+    to.add_argument(
+        "--nodes",
+        metavar="N",
+        type=_whole(1, 200_000),
+        default=0,
+        help="how many nodes; of a trace with nodes the first N; default as many as it needs",
+    )
+    to.add_argument(
+        "--gpus", metavar="N", type=_whole(1, 62), default=8, help="GPUs of such a node; default 8"
+    )
+    to.add_argument(
+        "--nodes-of", metavar="TRACE", default="", help="use the nodes of this trace instead"
+    )
+    to.add_argument(
+        "--since",
+        metavar="TIME",
+        type=_duration,
+        default=0.0,
+        help="only what comes from then on, like 7d or 36h; time begins there",
+    )
+    to.add_argument(
+        "--until", metavar="TIME", type=_duration, default=inf, help="only what comes before"
+    )
+    to.add_argument(
+        "--queue",
+        metavar="FROM=TO",
+        type=_pair,
+        action="append",
+        default=[],
+        help="put the work of one queue of the trace into another; *=TO: all the others",
+    )
+    to.add_argument(
+        "--known", action="store_true", help="give every workload its run time as estimate"
+    )
+    to.add_argument(
+        "--skip-broken", action="store_true", help="leave out rows that are broken, and count them"
+    )
+
+
+def trace_options(arguments: argparse.Namespace) -> Options:
+    """Return what was given by the options of `add_trace_options`."""
+    return Options(
+        nodes=arguments.nodes,
+        gpus=arguments.gpus,
+        since_s=arguments.since,
+        until_s=arguments.until,
+        queues=tuple(arguments.queue),
+        nodes_of=arguments.nodes_of,
+        known=arguments.known,
+        skip_broken=arguments.skip_broken,
+    )
+
+
 def _add_demo(commands: Commands) -> None:
     made = _add(commands, "demo", _demo, "show a made-up cluster alive")
     made.description = (
@@ -257,6 +347,22 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def _duration(text: str) -> float:
+    """Read seconds, or a duration like 7d or 36h."""
+    try:
+        return duration(float(text) if text.replace(".", "", 1).isdecimal() else text)
+    except ReadError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Read `FROM=TO`."""
+    before, _, after = text.partition("=")
+    if not before or not after:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form FROM=TO")
+    return before, after
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
@@ -308,6 +414,15 @@ def _openb(arguments: argparse.Namespace) -> int:
     return openb(Choice(*chosen), as_json=arguments.output == "json")
 
 
+def _traces_list(arguments: argparse.Namespace) -> int:
+    return list_traces(arguments.traces, as_json=arguments.output == "json")
+
+
+def _traces_convert(arguments: argparse.Namespace) -> int:
+    asked = Conversion(arguments.trace, arguments.out, arguments.traces)
+    return convert(asked, trace_options(arguments), as_json=arguments.output == "json")
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     given = arguments.nodes, arguments.seconds, arguments.seed, arguments.once, arguments.svg
     try:
@@ -321,7 +436,10 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    print_json(policy_schema() if arguments.policy else scenario_schema())
+    make = (
+        trace_schema if arguments.trace else policy_schema if arguments.policy else scenario_schema
+    )
+    print_json(make())
     return FINE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mooring.config.reader import Mistake
 from mooring.sim.traces.rows import TraceError
 
 ENDS = (".csv", ".csv.gz")
@@ -28,7 +27,7 @@ class Files:
         path = self.find(stem)
         if path is None:
             problem = f"there is no file {stem}.csv or {stem}.csv.gz"
-            raise TraceError([Mistake("", "", problem)], str(self.main.parent))
+            raise TraceError.about(self.main.parent, problem)
         return path
 
 

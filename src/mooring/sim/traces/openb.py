@@ -7,7 +7,6 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from mooring.config.reader import Mistake
 from mooring.model.cluster import WHOLE, Device, Node
 from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.resources import CPU, MEMORY, amounts
@@ -88,7 +87,7 @@ def read(files: Files, intake: Intake) -> Reading:
     taken = Names()
     if "creation_time" not in columns_of(files.main):
         problem = "it has no times; only mooring experiment openb can use it"
-        raise TraceError([Mistake("", "", problem)], str(files.main))
+        raise TraceError.about(files.main, problem)
 
     def draft(cells: Cells) -> Draft:
         at, ended = cells.need("creation_time", _SECONDS), cells.need("deletion_time", _SECONDS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.config.reader import Mistake, nearest
+from mooring.config.reader import nearest
 from mooring.sim.traces import chronus, dlrm, muri, nodelists, openb, philly, tidy
 from mooring.sim.traces.files import ENDS, Files, stem_of
 from mooring.sim.traces.intake import Intake, Options, Reading, mean_gpus, span_of
@@ -135,7 +135,7 @@ def find(given: str, folder: str | Path) -> Found:
     for one in found:
         if one.name == given:
             return one
-    raise TraceError([Mistake("", "", _no_trace(given, found, missing))], given)
+    raise TraceError.about(given, _no_trace(given, found, missing))
 
 
 def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> str:

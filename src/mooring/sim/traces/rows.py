@@ -41,6 +41,11 @@ LISTED_MOST = 20
 class TraceError(ConfigError):
     """A trace that cannot be used, with its mistakes."""
 
+    @classmethod
+    def about(cls, source: object, problem: str, what: str = "") -> TraceError:
+        """Return the error with one mistake."""
+        return cls([Mistake(what, "", problem)], str(source))
+
 
 class CellError(Exception):
     """A row that is broken: in which column, by which value, and what to do."""
@@ -205,7 +210,7 @@ def _readable(path: Path) -> Iterator[list[int]]:
         problem = f"this cannot be read{after}: {error}"
     else:
         return
-    raise TraceError([Mistake("", "", problem)], str(path)) from None
+    raise TraceError.about(path, problem) from None
 
 
 def _rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:

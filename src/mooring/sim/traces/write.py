@@ -15,7 +15,6 @@ from io import TextIOWrapper
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from mooring.config.reader import Mistake
 from mooring.config.units import say_number
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Ended
@@ -55,7 +54,9 @@ def write_trace(load: Load, path: Path) -> list[Path]:
     """Write a load in the tidy format; return the files, that of the workloads first."""
     kind = kind_of(path)
     if not kind or (kind == "parquet" and path.suffix == ".gz"):
-        raise _error(path, "give a name that ends in .csv, .jsonl (or these with .gz) or .parquet")
+        raise TraceError.about(
+            path, "give a name that ends in .csv, .jsonl (or these with .gz) or .parquet"
+        )
     arrivals = load.arrivals if hasattr(load.arrivals, "__len__") else list(load.arrivals)
     ends = _ends(load, path)
     tables: list[tuple[Path, Table, Callable[[], Iterable[Row]]]] = [
@@ -68,7 +69,7 @@ def write_trace(load: Load, path: Path) -> list[Path]:
     paths = [made for made, _, _ in tables]
     for made in paths:
         if made.exists():
-            raise _error(made, "there is such a file; remove it, or give another name")
+            raise TraceError.about(made, "there is such a file; remove it, or give another name")
     with _all_or_none(paths) as parts:
         for part, (made, table, rows) in zip(parts, tables, strict=True):
             _write_table(part, made, table, rows)
@@ -85,14 +86,12 @@ def _all_or_none(paths: Iterable[Path]) -> Iterator[list[Path]]:
             part.replace(path)
     except OSError as error:
         first = next(iter(parts))
-        raise _error(first, f"this cannot be written: {error.strerror or error}") from None
+        raise TraceError.about(
+            first, f"this cannot be written: {error.strerror or error}"
+        ) from None
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
-
-
-def _error(path: Path, problem: str, what: str = "") -> TraceError:
-    return TraceError([Mistake(what, "", problem)], str(path))
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +102,7 @@ def _ends(load: Load, path: Path) -> dict[str, float]:
     for at, event in load.changes:
         if not isinstance(event, Ended):
             problem = "the tidy format has no place for what happens to nodes and services"
-            raise _error(path, problem, type(event).__name__)
+            raise TraceError.about(path, problem, type(event).__name__)
         ends[event.workload] = at
     return ends
 
@@ -141,9 +140,9 @@ def _check(path: Path, what: str, wanted: object, read: Callable[[], object]) ->
         same = read() == wanted
     except CellError as error:
         fix = f"the tidy format cannot say it: {error.column}: {error.fix}"
-        raise _error(path, fix, what) from None
+        raise TraceError.about(path, fix, what) from None
     if not same:
-        raise _error(path, "the tidy format cannot say all of it", what)
+        raise TraceError.about(path, "the tidy format cannot say all of it", what)
 
 
 _FIELDS = [(f.name, f.default) for f in fields(Workload) if f.name in WORKLOADS.columns]
@@ -236,7 +235,7 @@ def _write_table(part: Path, path: Path, table: Table, rows: Callable[[], Iterab
     try:
         parquet.write(part, types, rows())
     except parquet.MissingError as error:
-        raise _error(path, str(error)) from None
+        raise TraceError.about(path, str(error)) from None
 
 
 @contextmanager
@@ -281,7 +280,9 @@ def _cell(value: Any, path: Path) -> str:
             return repr(say_number(value))
         case list():
             if any(_BAR in one for one in value):
-                raise _error(path, f"in CSV no name may have a {_BAR}; use .jsonl", str(value))
+                raise TraceError.about(
+                    path, f"in CSV no name may have a {_BAR}; use .jsonl", str(value)
+                )
             return _BAR.join(value)
         case _:
             return str(value)
