@@ -517,6 +517,7 @@ def queues_under(
         users=draw(some),
         bypass_limit=draw(st.none() | counts),
         created_at=draw(instants),
+        by=draw(st.sampled_from(("", *rules.KEYS_OF_LINE))),
     )
 
 
@@ -595,6 +596,7 @@ def policies(
     return st.builds(
         Policy,
         small=st.sampled_from(SCORES),
+        rest=st.sampled_from(("", *SCORES)),
         gang=st.sampled_from(SCORES),
         service=st.sampled_from(SCORES),
         spread_within=st.sampled_from(("", *levels)),
@@ -730,6 +732,7 @@ def _without_rules(scenario: Scenario) -> Scenario:
     given, memory = scenario.policy, scenario.memory
     policy = Policy(
         small=given.small,
+        rest=given.rest,
         gang=given.gang,
         service=given.service,
         spread_within=given.spread_within,

@@ -100,6 +100,7 @@ def test_a_queue_with_everything() -> None:
             users: []
             bypass_limit: 5
             created_at: -3
+            by: estimate
           - org
         """
     ).queues
@@ -127,6 +128,7 @@ def test_a_queue_with_everything() -> None:
         users=(),
         bypass_limit=5,
         created_at=-3.0,
+        by="estimate",
     )
     untold = {"local"}
     assert [f.name for f in fields(Queue) if getattr(queue, f.name) == f.default] == [*untold]
@@ -212,6 +214,7 @@ def test_a_policy_with_everything() -> None:
           headroom: [{queue: default, gpus: 16, within: 5m, flavor: H100}]
           undeclared: ignore
           small: fgd
+          rest: spread
           gang: binpack
           service: spread
           spread_within: rack
@@ -261,6 +264,7 @@ def test_a_policy_with_everything() -> None:
         headroom=(Headroom("default", 16, 300.0, "H100"),),
         undeclared="ignore",
         small="fgd",
+        rest="spread",
         gang="binpack",
         service="spread",
         spread_within="rack",

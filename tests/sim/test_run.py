@@ -127,7 +127,7 @@ def test_checkpoints_that_are_told_count_as_well() -> None:
 def test_a_lost_node_takes_a_gang_with_it() -> None:
     """Half of the gang is gone at 50, and there is no other node; it comes back at 80."""
     _, (_, lost) = picture("a=1 b=1")
-    changes = [(50.0, NodeLeft("b")), (80.0, NodeJoined(lost))]
+    changes: list[tuple[float, Event]] = [(50.0, NodeLeft("b")), (80.0, NodeJoined(lost))]
     some = replace(gang("g", tasks=2, gpus=1), checkpoint_every_s=20.0)
 
     diary = play(load_of("a=1 b=1", (some, 100.0), changes=changes))

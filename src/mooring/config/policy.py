@@ -64,6 +64,7 @@ def read_policy(fields: Fields, known: Known) -> Policy:
         defragmentation=_read_defragmentation(given),
         undeclared=given.take("undeclared", one_of(UNDECLARED), default.undeclared),
         small=given.take("small", one_of(NAMES), default.small),
+        rest=given.take("rest", one_of(NAMES), default.rest),
         gang=given.take("gang", one_of(NAMES), default.gang),
         service=given.take("service", one_of(NAMES), default.service),
         spread_within=given.take("spread_within", known.level, default.spread_within),

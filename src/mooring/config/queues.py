@@ -10,6 +10,7 @@ from mooring.config.known import Known
 from mooring.config.reader import Fields, ReadError, nearest
 from mooring.config.rules import (
     AT_A_PRICE,
+    KEYS_OF_LINE,
     KUEUE,
     NEVER,
     NEXT,
@@ -121,6 +122,7 @@ class _QueueReader:
             local=fields.take("local", flag, False),
             bypass_limit=fields.take("bypass_limit", whole(), None),
             created_at=fields.take("created_at", instant, 0.0),
+            by=fields.take("by", one_of(KEYS_OF_LINE), ""),
         )
 
     def _read_quotas(self, fields: Fields) -> tuple[Quota, ...]:

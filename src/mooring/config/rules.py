@@ -33,6 +33,7 @@ NAMES = (
 DEVICE_NAMES = ("linked", "lowest")
 KUEUE = "kueue"
 PROFILES = ("default", "kai", KUEUE)
+KEYS_OF_LINE = ("age", "estimate")
 ORDERS = ("strict", "best-effort", "backfill", "easy", "conservative")
 STOPS = ("hold", "drain")
 NEVER = "never"
@@ -50,7 +51,7 @@ CAUSES = (
 MINIMUM_RUN_BY = ("lca", "queue")
 UNDECLARED = ("block", "ignore")
 CHOICES = (
-    *(*NAMES, *DEVICE_NAMES, *PROFILES, *ORDERS, *STOPS, *AT_A_PRICE, *PREFERENCES),
+    *(*NAMES, *DEVICE_NAMES, *PROFILES, *ORDERS, *KEYS_OF_LINE, *STOPS, *AT_A_PRICE, *PREFERENCES),
     *(*WITHIN_QUEUE, *RECLAIM, *WHILE_BORROWING, *STRATEGIES[-1], *CAUSES, *MINIMUM_RUN_BY),
     *UNDECLARED,
 )
@@ -108,6 +109,7 @@ _QUEUE_DEFS = {
             "weight": say("claim on what is left over", WEIGHT),
             "priority": say("higher gets surplus first", PRIORITY),
             "order": say("left out: that of the profile", word_of(ORDERS)),
+            "by": say("who goes first among equals; left out: age", word_of(KEYS_OF_LINE)),
             "by_usage": say("the queues below stand in line by what they used", FLAG),
             "eviction": ref("eviction_rules"),
             "preempt_minimum_run": say("left out: as the queue above says", DURATION),
@@ -208,6 +210,7 @@ _POLICY: dict[str, Schema] = {
     "headroom": say("devices that are there soon", list_of(ref("headroom"))),
     "undeclared": say("profile kueue: requests without any quota", word_of(UNDECLARED)),
     "small": say("score for a single task below one node", word_of(NAMES)),
+    "rest": say("the same beside other groups of its workload", word_of(NAMES)),
     "gang": say("placement of everything else", word_of(NAMES)),
     "service": say("placement of the replicas of a service", word_of(NAMES)),
     "spread_within": say("level inside one domain of which a service spreads", NAME),

@@ -111,6 +111,8 @@ class Queue:
     bypass_limit: int | None = None
     """How many later workloads may start before a waiting one; None: as many as may."""
     created_at: float = 0.0
+    by: str = ""
+    """Who goes first among equals: by `age` (or empty), or by `estimate`, shortest first."""
 
 
 DEFAULT_QUEUE = Queue("default")

@@ -113,6 +113,8 @@ class Policy:
 
     small: str = "potential"
     """Score for a single task below one node."""
+    rest: str = ""
+    """The same for one beside other groups of its workload; empty: as `small`."""
     gang: str = "e-binpack"
     """Placement of everything else."""
     service: str = "e-spread"

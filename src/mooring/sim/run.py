@@ -52,6 +52,7 @@ class Progress:
 
     run_s: float
     """Seconds of undisturbed work until it is done."""
+    submitted_at: float = 0.0
     done_s: float = 0.0
     """Of these, what is done and saved."""
     lost_s: float = 0.0
@@ -125,7 +126,7 @@ class Run:
 
     def _submitted(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Event]]:
         for arrival in arrivals:
-            self.work.progress[arrival.workload.name] = Progress(arrival.run_s)
+            self.work.progress[arrival.workload.name] = Progress(arrival.run_s, arrival.at)
             yield arrival.at, Submitted(arrival.workload)
 
     def _forget(self, now: float, events: Sequence[Event], plan: Plan) -> None:

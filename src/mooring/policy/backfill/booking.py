@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ORDERS = ("easy", "conservative")
 NOBODY = -1
-LAST: Rank = (2, 0, inf, inf, 0)
+LAST: Rank = (2, 0, inf, inf, inf, 0)
 Standing = Callable[[int, "Item"], tuple[object, ...]]
 """Where an item in the lines of a queue stands among all."""
 

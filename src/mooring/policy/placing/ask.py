@@ -37,6 +37,8 @@ class Part:
     """The flavor that it is placed on and charged to."""
     least: int = 0
     """So few tasks will do where all cannot be had; 0: nothing less."""
+    is_beside: bool = False
+    """Whether its workload has other groups."""
 
     def leaves(self) -> Iterator[Part]:
         """Yield the parts that have tasks, in order."""
@@ -115,6 +117,8 @@ def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -
     """Resolve levels and shapes of a workload."""
     problems: list[Unknown] = []
     root = _compile(books, workload.root, problems)
+    if len(root.parts) > 1 or (root.parts and len(list(root.leaves())) > 1):
+        root = _beside(root)
     while len(root.parts) == 1:
         child = root.parts[0]
         if root.slices and child.slices:
@@ -126,6 +130,11 @@ def compile_ask(books: Books, workload: Workload, avoid: tuple[str, ...] = ()) -
     leaves = tuple(leaf for leaf in _bounded_leaves(root) if leaf.count)
     drawn = any(is_drawn(leaf) for leaf in leaves)
     return Ask(root, leaves, workload.service, avoid, tuple(problems), drawn)
+
+
+def _beside(part: Part) -> Part:
+    """Return a part with its leaves marked: they are not alone in their workload."""
+    return replace(part, parts=tuple(map(_beside, part.parts)), is_beside=not part.parts)
 
 
 def leaf_ask(leaf: Part, tasks: int, workload: Workload, avoid: tuple[str, ...]) -> Ask:

@@ -29,8 +29,8 @@ def unknown_names(policy: Policy) -> list[str]:
     rules = (*BY_DOMAIN, *SCORES)
     wrong = [
         f"policy.{field}: there is no rule {name!r}; there are {', '.join(rules)}"
-        for field in ("small", "gang", "service")
-        if (name := getattr(policy, field)) not in rules
+        for field in ("small", "rest", "gang", "service")
+        if (name := getattr(policy, field)) not in rules and (name or field != "rest")
     ]
     if policy.devices not in RULES:
         known = ", ".join(RULES)
@@ -47,7 +47,7 @@ class Profile:
         self.policy = policy
         self.devices = policy.devices
         self.search_steps = policy.search_steps
-        names = dict.fromkeys((policy.small, policy.gang, policy.service))
+        names = dict.fromkeys((policy.small, policy.rest, policy.gang, policy.service))
         self.scores = {n: Board(SCORES[n](mix)) for n in names if n in SCORES}
 
     def copy(self, mix: Mix) -> Profile:
@@ -64,7 +64,7 @@ class Profile:
         if service:
             rule = self.policy.service
         elif single and is_below_node(books, leaf.demand):
-            rule = self.policy.small
+            rule = (leaf.is_beside and self.policy.rest) or self.policy.small
         else:
             rule = self.policy.gang
         by_thousandths = leaf.demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG)

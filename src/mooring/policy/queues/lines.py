@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 MOST_LINES = 10_000
 NEVER = float("inf")
 
-Rank = tuple[int, int, float, float, int]
-"""Growth after minimum; then higher priority, earlier deadline, submission, and coming."""
+Rank = tuple[int, int, float, float, float, int]
+"""Growth after minimum; then higher priority, earlier deadline, shorter estimate where the queue
+goes by that, submission, and coming."""
 Request = dict[int, int]
 """Amounts by pair."""
 Item = tuple[str, str]
