@@ -18,7 +18,7 @@ from mooring.model.queues import Queue, Quota, ResourceGroup
 from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState, Workload
-from mooring.policy.default import DefaultCourt
+from mooring.policy.default.court import DefaultCourt
 from tests.build import World, binds, cluster, decided, gang, node, on, reasons, task, used
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED

@@ -44,7 +44,7 @@ from mooring.model.plan import Plan, Waiting
 from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
-from mooring.policy.default import DefaultCourt
+from mooring.policy.default.court import DefaultCourt
 from mooring.policy.defragment import Bounds, Planner
 from mooring.policy.desk import Desk
 from mooring.policy.kai.court import KaiCourt
@@ -260,8 +260,8 @@ class Engine:
         self._turns = Turns(self.desk)
         self._upkeep.rest()
         if isinstance(self._court, DefaultCourt):
-            self._court.evicts = False
-            self._court.residual = None
+            self._court.keep_everybody()
+            self._court.fill_by(None)
         self.observe(PolicyChanged(calm(self.policy)))
         self.observe(QueuesChanged(strict(self.queues)))
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):

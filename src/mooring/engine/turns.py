@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.events import Event
     from mooring.model.memory import Memory, ShadowRun
-    from mooring.policy.default import DefaultCourt
+    from mooring.policy.default.court import DefaultCourt
     from mooring.policy.desk import Desk
 
 NEVER = float("inf")
@@ -91,13 +91,13 @@ class Turns:
             self._remembered = ()
         self.note_ends()
         if self.shadow is None:
-            court.residual = None
+            court.fill_by(None)
             wake = court.serve()
             if not court.anyone_backfills():
                 return [wake]
             self.shadow = cast_shadow(engine, self.desk.now)
             court.look_again()  # strict order no longer keeps anybody back
-        court.residual = self.residual
+        court.fill_by(self.residual)
         court.measure_anew()
         for name in self.shadow.advance(self.desk.now):
             self._turn(court, name)
@@ -165,7 +165,8 @@ class Turns:
 
     def _forget(self, court: DefaultCourt) -> None:
         """Let go of the shadow: it stands where reality stands."""
-        self.shadow, court.residual = None, None
+        self.shadow = None
+        court.fill_by(None)
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
             marks.clear()
 

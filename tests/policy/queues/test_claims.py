@@ -7,7 +7,7 @@ from dataclasses import replace
 from mooring.model.events import QueuesChanged
 from mooring.model.queues import Queue
 from mooring.model.settings import Defragmentation, Eviction, Policy
-from mooring.policy.default import DefaultCourt
+from mooring.policy.default.court import DefaultCourt
 from tests.build import World, cluster, decided, gang, task
 
 POLICY = Policy(eviction=Eviction(minimum_run_s=()))

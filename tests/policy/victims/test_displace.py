@@ -23,7 +23,7 @@ from mooring.model.queues import EvictionRules, Queue, Quota
 from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
-from mooring.policy.default import DefaultCourt
+from mooring.policy.default.court import DefaultCourt
 from mooring.policy.queues.share import BEYOND, COVERED
 from mooring.policy.standing.line import Item, rank_of, size_of
 from mooring.policy.victims import displace, hunt

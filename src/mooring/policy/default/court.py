@@ -1,0 +1,284 @@
+"""The court of profile `default`: lines for each queue, served by standing.
+
+Inside a queue the line is in order of rank; between queues the one whose next workload would stand
+first is served. What cannot start sleeps until something changes that could matter.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Excluded, Impossible, Leaving, NoRoom, Promised
+from mooring.policy.default.displacing import Displacing
+from mooring.policy.default.growth import Growth
+from mooring.policy.default.hall import LATER, Hall
+from mooring.policy.default.passing import could_start
+from mooring.policy.default.starts import Starts
+from mooring.policy.default.waking import Waking
+from mooring.policy.placing.place import ANYWHERE
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.queues.claims import Claims
+    from mooring.policy.queues.lines import Item, Line, Lines
+    from mooring.policy.queues.share import Yardstick
+
+_COUNTED = (NoRoom, Impossible, Excluded)
+"""Reasons that can be counted anew."""
+
+
+class DefaultCourt:
+    """Who is next, by our own rules."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._hall = Hall(desk)
+        self._waking = Waking(desk, self._hall)
+        self._displacing = Displacing(desk, self._hall)
+        self._starts = Starts(desk, self._hall, self._displacing)
+        self._growth = Growth(desk, self._hall, self._displacing)
+
+    # -- who waits --------------------------------------------------------------------------
+
+    def wait(self, entry: Entry) -> None:
+        """Put a workload in line for what it misses: its minimum, or more for its groups."""
+        self._hall.wait(entry)
+
+    def leave(self, entry: Entry) -> bool:
+        """Take a workload out of all lines; return whether it was in one."""
+        return self._hall.leave(entry)
+
+    def refresh(self) -> None:
+        """Line everybody up anew: priorities, queues and who may use them may have changed."""
+        self._hall.refresh()
+
+    # -- deciding ---------------------------------------------------------------------------
+
+    @property
+    def stirs(self) -> bool:
+        """Return whether a line should be tried or someone should be told something."""
+        self._waking.wake()
+        lines = self._hall.lines.values()
+        return self._hall.bookings.stirs or any(each.any_ready or each.told for each in lines)
+
+    def serve(self) -> float | None:
+        """Try the heads of all lines that are ready, in order of standing, until none is left."""
+        desk, hall = self.desk, self._hall
+        self._waking.wake()  # this cycle may have changed something already
+        hall.measure_anew()
+        started = -1
+        while started != len(desk.decisions):
+            started = len(desk.decisions)
+            self._serve_ready()
+            if self._goes_on():
+                started = -1
+                continue
+            asleep = [(ls, line) for ls in hall.lines.values() for line in ls.sleeping.values()]
+            drawn = [(lines, line) for lines, line in asleep if line.ask.is_drawn]
+            if not drawn:
+                break
+            if started != len(desk.decisions):
+                for lines, line in drawn:
+                    lines.wake([line])
+        hall.bookings.show()
+        wake_at = min(self._waking.rest(), hall.bookings.wake_at)
+        return None if wake_at == LATER else wake_at
+
+    def _goes_on(self) -> bool:
+        """Return whether reservations have moved, so that somebody should be tried again."""
+        while self._hall.bookings.turn():
+            self._hall.bookings.wake()
+            if any(lines.any_ready for lines in self._hall.lines.values()):
+                return True
+        return False
+
+    def _serve_ready(self) -> None:
+        """Serve the queue whose next workload would stand first, again and again.
+
+        What starts can only make the standing of the next ones worse, so that a key which is
+        still right when its turn comes is the least.
+        """
+        hall = self._hall
+        ready = [queue for queue, lines in hall.lines.items() if lines.peek() is not None]
+        if len(ready) == 1:
+            while hall.lines[ready[0]].peek() is not None:
+                self._try(ready[0])
+            return
+        heap = [(hall.standing(queue), queue) for queue in ready]
+        heapify(heap)
+        while heap:
+            key, queue = heappop(heap)
+            now = hall.standing(queue)
+            if now is None:
+                continue
+            if now != key and heap and (now, queue) > heap[0]:
+                heappush(heap, (now, queue))
+                continue
+            self._try(queue)
+            after = hall.standing(queue)
+            if after is not None:
+                heappush(heap, (after, queue))
+
+    def _try(self, queue: int) -> None:
+        """Let the next of a queue start or grow, or let its line sleep."""
+        lines = self._hall.lines[queue]
+        found = self._next_to_fill(queue) or lines.next_ready()
+        assert found is not None
+        line, (name, group) = found
+        entry = self.desk.entries[name]
+        reasons: list[Reason] = []
+        if group:
+            is_done = self._growth.attempt(entry, line, group, reasons)
+        else:
+            is_done = self._starts.attempt(entry, line, reasons)
+        if not is_done:
+            lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+
+    # -- backfill ---------------------------------------------------------------------------
+
+    @property
+    def yardstick(self) -> Yardstick:
+        """Return the yardstick of this cycle."""
+        return self._hall.yardstick
+
+    @property
+    def claims(self) -> Claims:
+        """Return what those who wait ask for."""
+        return self._hall.claims
+
+    def measure_anew(self) -> None:
+        """Let shares be those of now: queues and what is asked for may have changed."""
+        self._hall.measure_anew()
+
+    def fill_by(self, residual: Callable[[Entry], float] | None) -> None:
+        """Let queues backfill, by expected residual run times; None: there is no shadow."""
+        self._hall.residual = residual
+
+    def keep_everybody(self) -> None:
+        """Let nobody leave for another, from now on."""
+        self._displacing.is_on = False
+
+    def serve_due(self, name: str) -> bool:
+        """Serve one whose turn has come, whatever its line; return whether it no longer waits."""
+        lines = self._hall.find(name)
+        if lines is None or (name, "") not in lines:
+            return True
+        line = lines.line_of((name, ""))
+        reasons: list[Reason] = []
+        if self._starts.attempt(self.desk.entries[name], line, reasons):
+            return True
+        if line.waiting[0][1] == (name, ""):
+            lines.put_to_sleep(line, tuple(reasons), self.desk.books.log_end)
+        return False
+
+    def anyone_backfills(self) -> bool:
+        """Return whether anybody waits to start in a queue that backfills."""
+        order = self.desk.tree.order
+        held = any(order[self.desk.entries[n].queue] == "backfill" for n in self.desk.holds)
+        return held or any(
+            order[queue] == "backfill" and any(not item[1] for item in lines)
+            for queue, lines in self._hall.lines.items()
+        )
+
+    def is_waiting(self, name: str) -> bool:
+        """Return whether a workload waits to start."""
+        lines = self._hall.find(name)
+        return lines is not None and (name, "") in lines
+
+    def could_start(self, name: str) -> bool:
+        """Return whether one that waits could start if only others ended."""
+        entry = self.desk.entries[name]
+        line = self._hall.lines_of(entry).line_of((name, ""))
+        is_kept_off = any(isinstance(reason, Promised) for reason in line.reasons)
+        return not gate(self.desk, entry) and could_start(line) and not is_kept_off
+
+    def ask_of(self, name: str) -> Ask:
+        """Return what one that waits asks for."""
+        return self._hall.lines_of(self.desk.entries[name]).ask_of((name, ""))
+
+    def look_again(self) -> None:
+        """Let everybody look again: other nodes are closed now."""
+        for lines in self._hall.lines.values():
+            lines.wake(list(lines.sleeping.values()))
+
+    def _next_to_fill(self, queue: int) -> tuple[Line, Item] | None:
+        """Return the next of a queue that backfills: who is expected to be done first."""
+        residual, entries = self._hall.residual, self.desk.entries
+        if residual is None or self.desk.tree.order[queue] != "backfill":
+            return None
+        found = [
+            ((residual(entries[line.waiting[0][1][0]]), line.waiting[0][0]), line)
+            for line in self._hall.lines[queue].ready_lines()
+        ]
+        if not found:
+            return None
+        line = min(found, key=lambda each: each[0])[1]
+        return self._hall.lines[queue].take(line), line.waiting[0][1]
+
+    # -- what is known ----------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Return those who wait to start or to grow, in order of rank."""
+        return self._hall.waiting()
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """Return why a workload waits, or does not grow; empty: it has all it asked for."""
+        hold = self.desk.holds.get(name)
+        if hold is not None:
+            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+        lines, entry = self._hall.find(name), self.desk.entries.get(name)
+        if lines is None or entry is None:
+            return ()
+        items = [(name, group) for group in ("", *entry.members) if (name, group) in lines]
+        found = [reason for item in items for reason in self._reasons_of(lines, item)]
+        return (*found, *self._hall.bookings.reasons(name))
+
+    def _reasons_of(self, lines: Lines, item: Item) -> tuple[Reason, ...]:
+        line = lines.head_of(item)
+        if line is None:
+            return (lines.before(item),)
+        counted = line.asleep and all(isinstance(r, _COUNTED) for r in line.reasons)
+        now = self.desk.books.log_end
+        if not counted or line.counted_at == now or self._waking.seen != now:
+            return line.reasons
+        entry = self.desk.entries[item[0]]
+        beside = self.desk.beside(entry)
+        leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
+        within = ANYWHERE if leaf is None else beside.bound(leaf)
+        self.desk.placer.aim(entry.avoid)
+        reasons = why(self.desk.placer, line.ask, within)
+        self._waking.seen = self.desk.books.log_end  # what was tried has been taken back
+        return reasons
+
+    def shares(self) -> list[list[int]] | None:
+        """Return the share of every queue in every pair, by the demand of now."""
+        return self._hall.claims.yardstick().share
+
+    def risk(self, name: str) -> str:
+        """Return whether running work is covered by quota, in the share of its queue or beyond."""
+        return self._displacing.risk(name)
+
+    def tell(self) -> list[str]:
+        """Return those whose reasons changed since the last call."""
+        told = {name: None for lines in self._hall.lines.values() for name, _ in lines.tell()}
+        told.update(dict.fromkeys([*self._displacing.tell(), *self._hall.bookings.tell()]))
+        return list(told)
+
+    def copy(self, desk: Desk) -> DefaultCourt:
+        """Return the court of a fork."""
+        new = object.__new__(DefaultCourt)
+        new.desk = desk
+        new._hall = hall = self._hall.copy(desk)
+        new._waking = self._waking.copy(desk, hall)
+        new._displacing = self._displacing.copy(desk, hall)
+        new._starts = Starts(desk, hall, new._displacing)
+        new._growth = Growth(desk, hall, new._displacing)
+        return new

@@ -1,0 +1,131 @@
+"""Others who leave for a workload that would stand before them, and the room kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import CutShort, Delays, Leaving
+from mooring.policy.default.hall import LATER
+from mooring.policy.default.passing import wake_blocked
+from mooring.policy.queues.offers import kinds_of
+from mooring.policy.standing.roll import Roll
+from mooring.policy.victims.displace import find_exchange
+from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
+from mooring.policy.victims.hunt import Hunt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.default.hall import Hall
+    from mooring.policy.desk import Desk
+    from mooring.policy.queues.lines import Line
+    from mooring.policy.victims.displace import Exchange, Wish
+    from mooring.policy.victims.evict import Victim
+
+
+class Displacing:
+    """Looks for victims at one desk."""
+
+    def __init__(self, desk: Desk, hall: Hall) -> None:
+        self.desk = desk
+        self.hall = hall
+        self.is_on = True
+        self.roll = Roll(desk)
+        self._hunt = Hunt(desk, self.roll)
+        self._moved_on: dict[str, None] = {}
+        """Those who left a line for a hold since somebody was last told."""
+
+    def displace(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
+        """Let others leave for a workload, and keep the room for it; False: it has no right."""
+        desk, entry, ask = self.desk, wish.entry, wish.ask
+        line.tried_at, line.until = desk.version, LATER
+        if not self.is_on or not (self.hall.has_rivals or desk.overtakers):
+            return False
+        if any(isinstance(reason, Delays) for reason in reasons):
+            return False  # there is room, and it is kept for another
+        patient = _patient_until(entry)
+        if desk.now < patient:
+            line.until = patient
+            return False
+        if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
+            return False
+        others = outgoing(desk, ask)
+        exchange = self._exchange(wish, others)
+        if exchange is None:  # nobody else need leave
+            reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
+            line.until = patience_ends(desk)
+            return False
+        line.until = exchange.until
+        if exchange.is_cut:
+            reasons.append(CutShort(desk.policy.eviction.steps))
+        if exchange.found is None:
+            return False
+        bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
+        late = bookings.would_delay(item, *exchange.found)
+        if late is not None:
+            bookings.keep_back(item, late, reasons)
+            return False
+        self._carry_out(wish, exchange, others)
+        return True
+
+    def _exchange(self, wish: Wish, others: Sequence[Victim]) -> Exchange | None:
+        """Look for victims as if others were gone, who leave anyway; None: that is enough."""
+        books, bookings = self.desk.books, self.hall.bookings
+        mark = books.checkpoint()
+        for other in others:
+            remove(self.desk, other)
+        bookings.gone = others
+        exchange = None
+        if not others or not wish.suffices():
+            exchange = find_exchange(self.desk, self._hunt, self.hall.yardstick, wish)
+        bookings.gone = ()
+        books.rollback(mark)
+        return exchange
+
+    def _carry_out(self, wish: Wish, exchange: Exchange, others: Sequence[Victim]) -> None:
+        """Let the victims leave; who they leave for stands in no line any more."""
+        desk, entry, lines = self.desk, wish.entry, self.hall.lines_of(wish.entry)
+        assert exchange.found is not None
+        seats, victims = exchange.found
+        if wish.group:
+            self.hall.leave(entry)  # no group of it grows before this one has
+        else:
+            self.hall.go(entry, lines)
+        self._moved_on[entry.workload.name] = None
+        if exchange.is_bold:
+            entry.past = replace(entry.past, is_bold=True)
+        if any(victim.cause == "quantum" for victim in victims):
+            desk.overtakers[entry.workload.name] = None  # its turn has not come either
+        others = in_the_way(desk, others, seats)
+        carry_out(desk, entry, seats, victims, others, wish.which(seats))
+        desk.holds[entry.workload.name].is_growth = bool(wish.group)
+        wake_blocked(lines)
+
+    def risk(self, name: str) -> str:
+        """Return whether running work is covered by quota, in the share of its queue or beyond."""
+        if not self.desk.tree.pairs:
+            return ""
+        line = self.roll.line(self.hall.claims.yardstick())
+        return line.risk((name, 0)) if (name, 0) in line else ""
+
+    def tell(self) -> list[str]:
+        """Return those who left a line for a hold since the last call."""
+        told = list(self._moved_on)
+        self._moved_on.clear()
+        return told
+
+    def copy(self, desk: Desk, hall: Hall) -> Displacing:
+        """Return the same for a fork."""
+        new = Displacing(desk, hall)
+        new.is_on, new._moved_on = self.is_on, dict(self._moved_on)
+        return new
+
+
+def _patient_until(entry: Entry) -> float:
+    """Return until when a workload waits before others must leave for it."""
+    workload = entry.workload
+    began = max(workload.submitted_at, entry.past.evicted_at or workload.submitted_at)
+    return began + workload.preemption_delay_s

@@ -1,0 +1,264 @@
+"""The hall: everybody who waits, each in the lines of a queue, and where each would stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.policy.backfill.booking import Bookings
+from mooring.policy.default.passing import Passing, forget_passes, wake_blocked
+from mooring.policy.placing.ask import compile_ask, leaf_ask
+from mooring.policy.placing.beside import growth
+from mooring.policy.queues.claims import Claims, likely
+from mooring.policy.queues.lines import Lines
+from mooring.policy.queues.offers import gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.desk import Desk
+    from mooring.policy.queues.lines import Item, Line, Rank, Request
+    from mooring.policy.queues.share import Yardstick
+
+LATER = float("inf")
+
+
+class Hall:
+    """Who waits at one court, and what they claim."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.lines: dict[int, Lines] = {}
+        """The lines of each queue."""
+        self.queue_of: dict[str, int] = {}
+        """The queue in whose lines a workload stands."""
+        self.residual: Callable[[Entry], float] | None = None
+        """Expected residual run time, while there is a shadow; it lets queues backfill."""
+        self.has_rivals = False
+        """Whether anybody could have a right to the place of another."""
+        self.bookings = Bookings(desk, self.lines, self.queue_of, self.stands)
+        self.claims = Claims(desk)
+        self.passing = Passing(desk, self.queue_of)
+        self._tree, self._kinds = desk.tree, desk.books.kinds_there()
+        """Those that claims were counted by."""
+        self._classes: dict[tuple[int, int], None] = {}
+        """Queues and priorities that have been seen."""
+        self._yardstick: Yardstick | None = None
+
+    # -- coming -----------------------------------------------------------------------------
+
+    def wait(self, entry: Entry) -> None:
+        """Put a workload in line for what it misses: its minimum, or more for its groups."""
+        lines = self.lines_of(entry)
+        self._classes[entry.queue, self.desk.priority(entry)] = None
+        by_age = self.desk.queue_of(entry).eviction.within_queue == "lower-or-newer"
+        self.has_rivals |= len(self._classes) > 1 or entry.is_elastic or by_age
+        if entry.has_begun:
+            forget_passes(entry)
+            self.wait_to_grow(entry, lines)
+        elif (entry.workload.name, "") not in lines:
+            line = self._line_of(entry, lines)
+            item = (entry.workload.name, "")
+            lines.join(line, self._rank(entry, grows=False), item)
+            self.claims.add(item, entry.queue, self._likely(line, entry))
+            self.passing.mind(entry)
+
+    def wait_to_grow(self, entry: Entry, lines: Lines) -> None:
+        """Put every group of a running workload that may have more tasks in a line of its own."""
+        if all(members.spare <= 0 for members in entry.members.values()):
+            return
+        for leaf in compile_ask(self.desk.books, entry.workload).root.leaves():
+            item = (entry.workload.name, leaf.name)
+            tasks = growth(entry.members[leaf.name], leaf)
+            if item in lines and lines.ask_of(item).root.count != len(tasks):
+                self.drop(lines, item)
+                lines.close(item)
+            if tasks and item not in lines:
+                ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
+                lines.join(lines.open(item, ask), self._rank(entry, grows=True), item)
+            if tasks:
+                times = entry.members[leaf.name].spare // len(tasks)
+                likely = self._likely(lines.line_of(item), entry)
+                self.claims.add(item, entry.queue, likely, times)
+
+    def lines_of(self, entry: Entry) -> Lines:
+        """Return the lines that a workload stands in; a local queue stands in those above it."""
+        tree, at = self.desk.tree, entry.queue
+        while tree.queues[at].local and tree.parent[at] >= 0:
+            at = tree.parent[at]
+        queue = self.queue_of.setdefault(entry.workload.name, at)
+        lines = self.lines.get(queue)
+        if lines is None:
+            lines = self.lines[queue] = Lines()
+        return lines
+
+    def _rank(self, entry: Entry, *, grows: bool) -> Rank:
+        """Return the place of a workload in its queue."""
+        workload = entry.workload
+        deadline = LATER if workload.deadline_at is None else workload.deadline_at
+        priority = -self.desk.priority(entry)
+        return int(grows), priority, deadline, workload.submitted_at, entry.sequence
+
+    def _line_of(self, entry: Entry, lines: Lines) -> Line:
+        """Return the line of a workload's ask."""
+        workload = entry.workload
+        key: tuple[object, ...] = (
+            workload.groups,
+            workload.topology,
+            workload.service,
+            entry.avoid,
+            entry.is_fixed,
+            (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
+            gate(self.desk, entry),
+            *self.bookings.kind_of(entry, self.queue_of[workload.name]),
+        )
+        if self.backfills(entry):  # who is expected to be done first may overtake
+            key += (workload.estimate_s, workload.run_limit_s, entry.past.saved_s)
+        line = lines.line(key)
+        if line is None:
+            line = lines.open(key, compile_ask(self.desk.books, workload, entry.avoid))
+        return line
+
+    def _likely(self, line: Line, entry: Entry) -> Request:
+        if line.likely is None:
+            line.likely = likely(self.desk, line.ask, entry.account)
+        return line.likely
+
+    # -- going ------------------------------------------------------------------------------
+
+    def leave(self, entry: Entry) -> bool:
+        """Take a workload out of all lines; return whether it was in one."""
+        name, found = entry.workload.name, False
+        lines = self.lines.get(self.queue_of.pop(name, -1))
+        if lines is None:
+            return False
+        if (name, "") in lines:
+            wake_blocked(lines)
+        for group in ("", *entry.members):
+            if (name, group) in lines:
+                self.drop(lines, (name, group))
+                found = True
+            if group:
+                lines.close((name, group))
+        return found
+
+    def drop(self, lines: Lines, item: Item) -> None:
+        """Take one out of its line, and what it claims."""
+        lines.leave(item)
+        self.claims.drop(item)
+        if not item[1]:
+            self.passing.leave(item[0])
+
+    def go(self, entry: Entry, lines: Lines) -> None:
+        """Take one whose room is found out of its line, past all who are before it."""
+        item = (entry.workload.name, "")
+        rank = lines.rank_of(item)
+        self.drop(lines, item)
+        self.passing.note(entry, lines, rank)
+
+    # -- anew -------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Line everybody up anew: priorities, queues and who may use them may have changed."""
+        items = [item for lines in self.lines.values() for item in lines]
+        names = dict.fromkeys(name for name, _ in items)
+        self._tree = self.desk.tree
+        self.lines.clear()
+        self.queue_of.clear()
+        self.passing.clear()
+        self._classes.clear()
+        self.claims.renew()
+        for name in names:
+            self.wait(self.desk.entries[name])
+        for entry in self.desk.running():
+            self._classes[entry.queue, self.desk.priority(entry)] = None
+            self.desk.moved[entry.workload.name] = None
+        self.has_rivals |= len(self._classes) > 1
+
+    def mind_claims(self) -> None:
+        """Count all claims anew if the queues, what they name or the nodes have changed."""
+        kinds = self.desk.books.kinds_there()
+        may_differ = len(kinds) > 1 or kinds != self._kinds or self.desk.has_groups
+        if self._tree is not self.desk.tree or (self.desk.tree.pairs and may_differ):
+            self._renew_claims()
+
+    def _renew_claims(self) -> None:
+        self._tree, self._kinds = self.desk.tree, self.desk.books.kinds_there()
+        self.claims.renew()
+        for lines in self.lines.values():
+            lines.forget_sizes()
+            for item in lines:
+                line, entry = lines.line_of(item), self.desk.entries[item[0]]
+                times = 1
+                if item[1]:
+                    times = entry.members[item[1]].spare // max(1, line.ask.root.count)
+                self.claims.add(item, entry.queue, self._likely(line, entry), times)
+
+    # -- standing ---------------------------------------------------------------------------
+
+    def measure_anew(self) -> None:
+        """Let shares be those of now: queues and what is asked for may have changed."""
+        self._yardstick = None
+
+    @property
+    def yardstick(self) -> Yardstick:
+        """Return the yardstick of this cycle."""
+        if self._yardstick is None:
+            self._yardstick = self.claims.yardstick()
+        return self._yardstick
+
+    def standing(self, queue: int) -> tuple[object, ...] | None:
+        """Return where the next workload of a queue would stand; None: nobody waits there."""
+        found = self.lines[queue].peek()
+        return None if found is None else self.stands(queue, found[1])
+
+    def stands(self, queue: int, item: Item) -> tuple[object, ...]:
+        """Return where one in the lines of a queue would stand."""
+        lines = self.lines[queue]
+        rank = lines.rank_of(item)
+        if not self.desk.tree.pairs:
+            return (rank,)
+        entry = self.desk.entries[item[0]]
+        size = tuple(self._likely(lines.line_of(item), entry).items())
+        used, path = self.desk.books.usage_of, reversed(self.desk.tree.path[entry.queue])
+        classes = [self.yardstick.standing(above, used[above], size) for above in path]
+        return (*classes, rank)
+
+    # -- what is known ----------------------------------------------------------------------
+
+    def find(self, name: str) -> Lines | None:
+        """Return the lines that a workload is known to stand in."""
+        return self.lines.get(self.queue_of.get(name, -1))
+
+    def waiting(self) -> list[str]:
+        """Return those who wait to start or to grow, in order of rank."""
+        found = [(lines.rank_of(item), item) for lines in self.lines.values() for item in lines]
+        return list(dict.fromkeys(name for _, (name, _) in sorted(found)))
+
+    def blocked(self, entry: Entry, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
+        """Return the kinds of nodes that others wait for who may not be passed, and whom."""
+        queue = self.queue_of[entry.workload.name]
+        has_shadow = self.residual is not None
+        return self.passing.blocked(queue, self.lines[queue], line, has_shadow=has_shadow)
+
+    def backfills(self, entry: Entry) -> bool:
+        """Return whether the queue of a workload lets others by under the eyes of a shadow."""
+        return self.desk.tree.order[self.queue_of[entry.workload.name]] == "backfill"
+
+    def fills(self, entry: Entry) -> bool:
+        """Return whether a start now would be before its turn."""
+        has_shadow = self.residual is not None and self.backfills(entry)
+        return has_shadow and entry.workload.name not in self.desk.due
+
+    def copy(self, desk: Desk) -> Hall:
+        """Return the hall of a fork; its shadow is its own."""
+        new = Hall(desk)
+        new.lines = {queue: lines.copy() for queue, lines in self.lines.items()}
+        new.queue_of = dict(self.queue_of)
+        new.bookings = self.bookings.copy(desk, new.lines, new.queue_of, new.stands)
+        new.claims = self.claims.copy(desk)
+        new.passing = self.passing.copy(desk, new.queue_of)
+        new._tree, new._kinds = self._tree, self._kinds
+        new._classes, new.has_rivals = dict(self._classes), self.has_rivals
+        return new

@@ -1,0 +1,115 @@
+"""Who may be passed by those who came later: by the order of the queue, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import (
+    Blocked,
+    Exhausted,
+    Impossible,
+    NotAllowed,
+    OverQuota,
+    Stopped,
+    Unknown,
+)
+from mooring.policy.queues.offers import kinds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.desk import Desk
+    from mooring.policy.queues.lines import Item, Line, Lines, Rank
+
+_NEVER = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
+"""Reasons that do not go away when others end."""
+
+
+class Passing:
+    """Counts who was passed in the lines of a court."""
+
+    def __init__(self, desk: Desk, queue_of: Mapping[str, int]) -> None:
+        self.desk = desk
+        self._queue_of = queue_of
+        self._stuck: dict[str, None] = {}
+        """Those whom nobody of their queue may pass any more."""
+
+    def mind(self, entry: Entry) -> None:
+        """Let nobody pass a workload that has been passed as often as may be."""
+        limit = self._limit(entry)
+        if limit is not None and entry.past.bypassed >= limit:
+            self._stuck[entry.workload.name] = None
+
+    def _limit(self, entry: Entry) -> int | None:
+        """Return how many later ones may start before a workload."""
+        return self.desk.tree.queues[self._queue_of[entry.workload.name]].bypass_limit
+
+    def note(self, entry: Entry, lines: Lines, rank: Rank) -> None:
+        """Note that a workload, which had a rank, goes past all who are before it."""
+        if self._limit(entry) is None:
+            return
+        for line, (name, _) in list(lines.ahead(rank)):
+            passed = self.desk.entries[name]
+            if not line.asleep or could_start(line):
+                passed.past = replace(passed.past, bypassed=passed.past.bypassed + 1)
+                self.mind(passed)
+
+    def leave(self, name: str) -> None:
+        """Forget one who does not wait to start any more."""
+        self._stuck.pop(name, None)
+
+    def clear(self) -> None:
+        """Forget everybody: all line up anew."""
+        self._stuck.clear()
+
+    def blocked(
+        self, queue: int, lines: Lines, line: Line, *, has_shadow: bool
+    ) -> tuple[tuple[int, ...], list[Reason]]:
+        """Return the kinds of nodes that others wait for who may not be passed, and whom."""
+        order = self.desk.tree.order[queue]
+        before: list[tuple[Line, Item]] = []
+        if order == "strict" or (order == "backfill" and not has_shadow):
+            asleep = (other for other in lines.sleeping.values() if other.waiting)
+            before += [(other, other.waiting[0][1]) for other in asleep]
+        stuck = [(name, "") for name in self._stuck if (name, "") in lines]
+        before += [(lines.line_of(item), item) for item in stuck]
+        kinds: dict[int, None] = {}
+        reasons: list[Reason] = []
+        rank = line.waiting[0][0]
+        for other, item in before:
+            if lines.rank_of(item) < rank and could_start(other):
+                kinds.update(dict.fromkeys(kinds_of(self.desk, other.ask)))
+                reasons.append(Blocked(item[0]))
+        return tuple(kinds), reasons[:1]
+
+    def copy(self, desk: Desk, queue_of: Mapping[str, int]) -> Passing:
+        """Return the same for a fork."""
+        new = Passing(desk, queue_of)
+        new._stuck = dict(self._stuck)
+        return new
+
+
+def forget_passes(entry: Entry) -> None:
+    """Let a workload not have been passed: it has started."""
+    if entry.past.bypassed:
+        entry.past = replace(entry.past, bypassed=0)
+
+
+def could_start(line: Line) -> bool:
+    """Return whether a sleeping line waits for room or quota, not for ever."""
+    return not line.ask.problems and not any(
+        isinstance(r, _NEVER) or (isinstance(r, OverQuota) and not r.ever) for r in line.reasons
+    )
+
+
+def wake_blocked(lines: Lines) -> None:
+    """Wake those who waited for one before them that has started."""
+    blocked = [
+        line
+        for line in lines.sleeping.values()
+        if any(isinstance(reason, Blocked) for reason in line.reasons)
+    ]
+    lines.wake(blocked)

@@ -1,0 +1,133 @@
+"""A workload that starts: with all of its minimum, or as much as will do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Blocked, CutShort, Leaving
+from mooring.policy.default.hall import LATER
+from mooring.policy.default.passing import forget_passes, wake_blocked
+from mooring.policy.fewer import largest
+from mooring.policy.placing.search import CutShortError, place
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import gate, offers, variants
+from mooring.policy.victims.displace import Wish
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.default.displacing import Displacing
+    from mooring.policy.default.hall import Hall
+    from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.placing.place import Seats
+    from mooring.policy.queues.lines import Line, Lines
+    from mooring.policy.queues.offers import Offer
+
+
+class Starts:
+    """Lets those in a hall start."""
+
+    def __init__(self, desk: Desk, hall: Hall, displacing: Displacing) -> None:
+        self.desk = desk
+        self.hall = hall
+        self.displacing = displacing
+
+    def attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
+        """Let a workload start, or others leave for it; say why if neither can be."""
+        desk, lines, name = self.desk, self.hall.lines_of(entry), entry.workload.name
+        line.until = LATER
+        self.hall.bookings.settle(self.hall.queue_of[name], lines.rank_of((name, "")))
+        fills = self.hall.fills(entry)
+        reasons += gate(desk, entry)
+        if fills and entry.is_fixed and not reasons:
+            reasons.append(Blocked(_first_waiting(lines)))  # it could not be asked to leave
+        if not reasons and not line.ask.problems:
+            barred, blockers = self.hall.blocked(entry, line)
+            ask = replace(self._open_to(entry, line.ask), barred=barred)
+            seats = self._seats(entry, ask, reasons)
+            if seats is None and self.displacing.displace(line, self._wish(entry, ask), reasons):
+                return True
+            if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
+                seats = self._fewer(entry, ask)
+            if seats is not None:
+                self._start(entry, lines, seats)
+                if fills:
+                    desk.overtakers[name] = None
+                return True
+            reasons += [] if reasons else blockers
+        if not reasons:
+            desk.placer.aim(line.ask.avoid)
+            reasons += why(desk.placer, line.ask)
+        return False
+
+    def _open_to(self, entry: Entry, ask: Ask) -> Ask:
+        """Return an ask that keeps off nodes that are closed for another."""
+        closed = self.desk.closed_for(entry.workload.name)
+        return replace(ask, avoid=(*ask.avoid, *closed)) if closed else ask
+
+    def _wish(self, entry: Entry, ask: Ask) -> Wish:
+        """Return the minimum of a workload as something that others may have to leave for."""
+
+        def suffices() -> bool:
+            return self._seats(entry, ask, []) is not None
+
+        return Wish(entry, ask, partial(variants, self.desk, entry, ask), suffices)
+
+    def _seats(self, entry: Entry, ask: Ask, reasons: list[Reason]) -> list[Seats] | None:
+        """Book places on what the queue offers; None: there are none."""
+        found = offers(self.desk, entry, ask, ask.barred, reasons)
+        for offer in self.desk.promises.lawful(entry, ask, found, reasons):
+            seats = self._place(entry, offer, reasons)
+            if seats is not None:
+                return seats
+        return None
+
+    def _fewer(self, entry: Entry, ask: Ask) -> list[Seats] | None:
+        """Book places for as many tasks as can be had; None: not even for the least."""
+        books = self.desk.books
+
+        def attempt(fewer: Ask) -> Ask | None:
+            mark = books.checkpoint()
+            seats = self._seats(entry, fewer, [])
+            books.rollback(mark)
+            return None if seats is None else fewer
+
+        best = largest(ask, attempt)
+        return None if best is None else self._seats(entry, best, [])
+
+    def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
+        """Book places as offered; None: there are none."""
+        desk, bookings = self.desk, self.hall.bookings
+        mark = desk.books.checkpoint()
+        desk.placer.aim(offer.ask.avoid, offer.barred)
+        before = desk.promises.missing()
+        try:
+            seats = place(desk.placer, offer.ask, entry.account)
+        except CutShortError:
+            desk.books.rollback(mark)
+            reasons.append(CutShort(desk.placer.steps))
+            return None
+        if seats is not None and not desk.promises.admits(entry, seats, before, reasons):
+            desk.books.rollback(mark)
+            return None
+        if seats is None or not bookings.is_on:
+            return seats
+        return bookings.let((entry.workload.name, ""), offer, mark, seats, reasons)
+
+    def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
+        self.hall.go(entry, lines)
+        self.desk.promises.mark(entry, seats)
+        self.desk.start_all(entry, seats)
+        self.hall.bookings.started(entry)
+        forget_passes(entry)
+        wake_blocked(lines)
+        if entry.is_elastic:
+            self.hall.wait_to_grow(entry, lines)
+
+
+def _first_waiting(lines: Lines) -> str:
+    items = [(lines.rank_of(item), item[0]) for item in lines if not item[1]]
+    return min(items)[1]

@@ -1,0 +1,87 @@
+"""Which lines that sleep a change could help: room, others who may be displaced, reservations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import Blocked, Delays, OverQuota, Promised
+from mooring.policy.default.hall import LATER
+from mooring.policy.placing.helped import Helped
+
+if TYPE_CHECKING:
+    from mooring.policy.default.hall import Hall
+    from mooring.policy.desk import Desk
+    from mooring.policy.queues.lines import Line
+
+
+class Waking:
+    """Watches the books of a desk for those who sleep in a hall."""
+
+    def __init__(self, desk: Desk, hall: Hall) -> None:
+        self.desk = desk
+        self.hall = hall
+        self.seen = 0
+        """How much of the log of the books has been looked at."""
+        self._epoch = 0
+        self._rivals_seen = -1
+        self._until = LATER
+        """When somebody may be asked to leave who may not be asked now."""
+
+    def wake(self) -> None:
+        """Wake the sleeping lines that a change since the last cycle could help."""
+        books = self.desk.books
+        if self._epoch != books.epoch:
+            self._epoch = books.epoch
+            self._wake_all()
+        elif self.seen != books.log_end:
+            lost = self.seen < books.trimmed
+            fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
+            helped = Helped(self.desk.fits, fresh)
+            for lines in self.hall.lines.values():
+                asleep = [line for line in lines.sleeping.values() if _is_helped(line, helped)]
+                lines.wake(asleep)
+        self.seen = books.log_end
+        self._wake_rivals()
+        self.hall.bookings.wake()
+
+    def _wake_all(self) -> None:
+        """Wake everybody."""
+        for lines in self.hall.lines.values():
+            for line in lines.sleeping.values():
+                line.tried_at = -1
+            lines.wake(list(lines.sleeping.values()))
+        self.hall.mind_claims()
+
+    def _wake_rivals(self) -> None:
+        """Wake those who may find somebody to displace whom they could not displace before."""
+        version, now = self.desk.version, self.desk.now
+        if version == self._rivals_seen and now < self._until:
+            return
+        self._rivals_seen = version
+        could = self.hall.has_rivals or self.desk.overtakers
+        for lines in self.hall.lines.values() if could else ():
+            lines.wake(
+                [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+            )
+
+    def rest(self) -> float:
+        """Note that everything was tried; return when to look again even if nothing changes."""
+        self.seen = self.desk.books.log_end
+        lines = self.hall.lines.values()
+        until = [line.until for each in lines for line in each.sleeping.values()]
+        self._until = min(until, default=LATER)
+        return self._until
+
+    def copy(self, desk: Desk, hall: Hall) -> Waking:
+        """Return the same for a fork."""
+        new = Waking(desk, hall)
+        new.seen, new._epoch, new._until = self.seen, self._epoch, self._until
+        new._rivals_seen = self._rivals_seen
+        return new
+
+
+def _is_helped(line: Line, helped: Helped) -> bool:
+    """Return whether a change could let a line go on."""
+    if any(isinstance(r, OverQuota | Blocked | Promised | Delays) for r in line.reasons):
+        return True
+    return helped(line.ask)
