@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.model.events import Ended, QueuesChanged, Submitted
+from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Evict
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Policy
+from mooring.model.workload import Placement
 from mooring.sim.loop import Loop
 from tests.build import World, evicts, gang, picture, task
 from tests.plain_backfill import Cluster, Shadow, Work
@@ -237,3 +239,19 @@ def test_a_turn_that_comes_with_other_queues_is_judged_by_them() -> None:
     plan = world.end("second").see(QueuesChanged((after, Queue("x")))).cycle(3.0)
 
     assert [(each.workload, each.beneficiary) for each in evicts(plan)] == [("small", "big")]
+
+
+def test_a_shadow_outlives_devices_that_it_ran_on() -> None:
+    """What ran there on a device that is gone gets another place, and keeps its turn."""
+    topology, nodes = picture("a=2")
+    busy = task("busy", 1)
+    there = Placement("main", (0,), ("a",), (0b1000,))
+    runs = (ShadowRun(busy, 0.0, (there,)), ShadowRun(task("next", 2, submitted_at=1.0)))
+    world = World(Engine(topology, memory=Memory(shadow=runs), queues=BACKFILL)).join(*nodes)
+    world.adopt(busy, {"a": [0b1]}).submit(task("next", 2, submitted_at=1.0))
+
+    world.cycle(10.0)
+
+    assert world.engine.shadow_starts() == {"busy": 0.0}
+    assert world.end("busy").cycle(20.0).decisions
+    assert world.engine.running() == ["next"]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from mooring.engine.check import EventError
 from mooring.engine.snapshot import as_adopted
 from mooring.model.events import (
     Adopted,
@@ -201,10 +202,7 @@ def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
             if run.started_at is None:
                 continue  # it is gone and never had its turn
             over = max(0.0, now - run.started_at)
-        if run.placements:
-            beside.observe(Adopted(run.workload, run.placements, run.started_at or 0.0))
-        else:
-            beside.observe(Submitted(run.workload, again=True))
+        _bring_back(beside, run)
         if run.started_at is not None:
             shadow.starts[name] = run.started_at
         if over is not None:
@@ -216,6 +214,18 @@ def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
         if name not in known:
             beside.observe(Submitted(stripped(entry.workload), again=True))
     return shadow
+
+
+def _bring_back(beside: Engine, run: ShadowRun) -> None:
+    """Let a workload be where it was in the shadow; if that is gone it gets another place."""
+    if run.placements:
+        try:
+            beside.observe(Adopted(run.workload, run.placements, run.started_at or 0.0))
+        except EventError:
+            pass
+        else:
+            return
+    beside.observe(Submitted(run.workload, again=True))
 
 
 def stripped(workload: Workload) -> Workload:

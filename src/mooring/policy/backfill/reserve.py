@@ -24,6 +24,8 @@ def nodes_for(
     Overtakers on them do not count: they leave when they are asked. Nodes in `taken` are kept for
     others. Empty: no set of nodes could ever hold it.
     """
+    if not ask.leaves:
+        return ()  # it asks for nothing
     books, tree = desk.books, desk.books.tree
     drain = _drain(desk, residual)
     desk.placer.aim((*ask.avoid, *taken))
