@@ -97,6 +97,7 @@ def read_running(fields: Fields, workload: Workload, use: Use) -> Adopted:
     read = [_read_placement(cursor, leaves, tasks, use) for cursor in fields.items("placements")]
     placed = {leaf: set(some) for leaf, some in tasks.items()}
     done = [_read_some(cursor, leaves, tasks, _read_tasks) for cursor in fields.items("finished")]
+    due = [_read_some(cursor, leaves, placed, _read_placed) for cursor in fields.items("starting")]
     out = [_read_some(cursor, leaves, placed, _read_placed) for cursor in fields.items("releasing")]
     return Adopted(
         workload,
@@ -106,6 +107,8 @@ def read_running(fields: Fields, workload: Workload, use: Use) -> Adopted:
         tuple(found for found in out if found),
         _read_flavors(fields, leaves),
         anywhere="placements" not in fields and "finished" not in fields,
+        starting=tuple(found for found in due if found),
+        running_since=fields.take("running_since", instant, None),
     )
 
 

@@ -136,6 +136,7 @@ _WORKLOAD_DEFS = {
             "leave": say("how long it takes to leave", DURATION),
             "running": say("it runs already", FLAG),
             "started_at": number(),
+            "running_since": say("when all of its minimum ran", number()),
             "placements": say("where it runs; left out: anywhere", list_of(ref("placement"))),
             "flavors": say(
                 "what it is charged to: a flavor, or by resource, or by group and resource",
@@ -147,6 +148,7 @@ _WORKLOAD_DEFS = {
                 },
             ),
             "finished": say("tasks that are done", list_of(ref("some_tasks"))),
+            "starting": say("tasks that do not run yet", list_of(ref("some_tasks"))),
             "releasing": say("tasks that are on their way out", list_of(ref("some_tasks"))),
             "groups": _GROUPS,
             **_LEAF,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mooring.model.events import Adopted
 
 NESTING_MOST = 16
+_STATES = ("finished", "releasing", "starting")
 ONLY_GROUP = "main"
 """Name of the group whose fields stand on the workload itself."""
 
@@ -52,7 +53,7 @@ class WorkloadReader:
             self.running.append(read_running(fields, workload, self._use))
             return
         self.waiting.append(workload)
-        for key in ("started_at", "placements", "finished", "releasing", "flavors"):
+        for key in ("started_at", "running_since", "placements", *_STATES, "flavors"):
             if key in fields:
                 fields.wrong(key, "remove it, or give `running: true`: it is for what runs")
 

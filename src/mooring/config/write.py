@@ -115,14 +115,17 @@ def _adopted(adopted: Adopted, nodes: dict[str, Node], classes: Mapping[str, int
     shapes = {leaf.name: leaf.shape for leaf in adopted.workload.leaves()}
     placements = [_placement(p, shapes.get(p.group, Shape()), nodes) for p in adopted.placements]
     is_charge = not (adopted.anywhere or placements or adopted.finished)
+    since = adopted.running_since
     return {
         **_workload(adopted.workload, classes),
         "running": True,
         **({"placements": []} if is_charge else {}),
+        **({} if since is None else {"running_since": since}),
         **_sparse(
             started_at=adopted.started_at,
             placements=placements,
             finished=_some_tasks(adopted.finished),
+            starting=_some_tasks(adopted.starting),
             releasing=_some_tasks(adopted.releasing),
             flavors={group: dict(flavors) for group, flavors in adopted.flavors},
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
@@ -126,7 +125,11 @@ def check_adopted(books: Books, event: Adopted) -> None:
         seen[group].update(tasks)
         if not all(0 <= task < MOST_TASKS for task in tasks):
             raise EventError(f"{where}: tasks are numbered from 0, and below {MOST_TASKS}")
-    _check_number(event, groups)
+    placed = {(placement.group, task) for placement in event.placements for task in placement.tasks}
+    for group, tasks in (*event.releasing, *event.starting):
+        if any((group, task) not in placed for task in tasks):
+            where = f"workload {event.workload.name}, group {group}"
+            raise EventError(f"{where}: a task that has no place cannot come or leave")
     given: set[tuple[int, int]] = set()
     for group, _ in event.flavors:
         if group not in groups:
@@ -135,17 +138,6 @@ def check_adopted(books: Books, event: Adopted) -> None:
         shape = groups[placement.group].shape
         _check_placement(books, shape, placement)
         _check_overlap(books, shape, placement, given)
-
-
-def _check_number(event: Adopted, groups: Mapping[str, PodGroup]) -> None:
-    """Check that no more run than may; after an edit more may be done, or on their way out."""
-    leaving = {(group, task) for group, tasks in event.releasing for task in tasks}
-    staying = [(p.group, task) for p in event.placements for task in p.tasks]
-    count = Counter(group for group, task in staying if (group, task) not in leaving)
-    for group, number in count.items():
-        if number > groups[group].most:
-            where = f"workload {event.workload.name}, group {group}"
-            raise EventError(f"{where}: it has only {groups[group].most} tasks")
 
 
 def _check_placement(books: Books, shape: Shape, placement: Placement) -> None:

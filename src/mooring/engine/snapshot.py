@@ -38,7 +38,7 @@ def present_nodes(books: Books, entries: Iterable[Entry]) -> tuple[Node, ...]:
 def as_adopted(books: Books, entry: Entry) -> Adopted:
     """Return a workload that has begun: where its tasks are, and which are done."""
     names = books.tree.names[-1]
-    placements, finished, releasing = [], [], []
+    placements, finished, releasing, starting = [], [], [], []
     for name, members in entry.members.items():
         tasks = members.holding()
         if tasks:
@@ -48,10 +48,13 @@ def as_adopted(books: Books, entry: Entry) -> Adopted:
         leaving = [task for task in tasks if members.states[task] == TaskState.RELEASING]
         if leaving:
             releasing.append((name, tuple(leaving)))
+        coming = [task for task in tasks if members.states[task] < TaskState.RUNNING]
+        if coming:
+            starting.append((name, tuple(coming)))
         done = [task for task, state in enumerate(members.states) if state == TaskState.FINISHED]
         if done:
             finished.append((name, tuple(done)))
-    started_at = entry.started_at or 0.0
+    started_at, since = entry.started_at or 0.0, entry.running_since
     flavors = tuple(
         (name, books.assignments[FIRST_ASSIGNMENT - members.flavor])
         for name, members in entry.members.items()
@@ -64,4 +67,6 @@ def as_adopted(books: Books, entry: Entry) -> Adopted:
         tuple(finished),
         tuple(releasing),
         flavors,
+        starting=tuple(starting),
+        running_since=None if since == started_at and not starting else since,
     )

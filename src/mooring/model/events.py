@@ -59,6 +59,10 @@ class Adopted:
     """Per group, (resource, flavor) that it is charged to, where a queue chooses among flavors."""
     anywhere: bool = False
     """It runs, and it does not matter where: places are assumed where there is room."""
+    starting: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(group, tasks) of the placements that do not run yet."""
+    running_since: float | None = None
+    """When all of its minimum ran; None: when it started, unless some do not run yet."""
 
     @property
     def is_known(self) -> bool:
