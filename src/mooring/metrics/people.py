@@ -122,9 +122,12 @@ class People:
             job.finished[group] = len(tasks)
         for placement in event.placements:
             self._seat(job, placement, TaskState.RUNNING)
+        for group, tasks in event.starting:
+            self._set(job, [(group, task) for task in tasks], TaskState.BOUND)
         for group, tasks in event.releasing:
             self._set(job, [(group, task) for task in tasks], TaskState.RELEASING)
-        self._look(job, event.started_at)
+        since = event.running_since
+        self._look(job, event.started_at if since is None else since)
 
     def _end(self, name: str) -> None:
         job = self.jobs.pop(name, None)
