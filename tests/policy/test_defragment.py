@@ -33,6 +33,8 @@ from tests.build import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mooring.model.invoice import Invoice
     from mooring.model.plan import Plan
     from mooring.model.workload import Workload
@@ -241,6 +243,91 @@ def test_a_strict_queue_helps_its_head_alone() -> None:
     found = world.engine.defragmentation(HOUR)
 
     assert found is None or found.gains == ()
+
+
+def in_line(*queues: Queue, behind: Sequence[str] = ("t",), policy: Policy = Policy()) -> World:
+    """Return two nodes with five free devices each; a gang of 2 x 6 waits before whole nodes."""
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    for name in "ab":
+        world.adopt(timed(task(f"r-{name}", 3, queue="t"), 6.0), {name: [0b111]})
+    world.submit(gang("head", tasks=2, gpus=6, queue="t", submitted_at=1.0))
+    for i, queue in enumerate(behind):
+        world.submit(task(f"behind-{i}", 8, queue=queue, submitted_at=2.0 + i))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("queues", "behind"),
+    [
+        ((Queue("org", order="strict"), Queue("t", "org")), "t"),
+        (
+            (
+                Queue("org", order="strict"),
+                Queue("t", "org", local=True),
+                Queue("u", "org", local=True),
+            ),
+            "u",
+        ),
+        ((Queue("t", bypass_limit=0),), "t"),
+    ],
+    ids=["the queue above is strict", "two local queues stand in one line", "nobody may pass"],
+)
+def test_nobody_is_helped_past_one_who_may_not_be_passed(
+    queues: tuple[Queue, ...], behind: str
+) -> None:
+    world = in_line(*queues, behind=[behind])
+    found = world.engine.defragmentation(HOUR)
+
+    assert found is None or found.gains == ()
+
+
+def test_whoever_is_not_in_a_strict_line_is_helped_all_the_same() -> None:
+    world = in_line(Queue("org", order="strict"), Queue("t", "org"), Queue("u"), behind=["u"])
+
+    assert [gain.workload for gain in invoice(world).gains] == ["behind-0"]
+
+
+def test_a_head_that_can_never_start_keeps_nobody_from_being_helped() -> None:
+    world = in_line(Queue("t", order="strict"))
+    world.edit(gang("head", tasks=2, gpus=9, queue="t", submitted_at=1.0))
+
+    assert [gain.workload for gain in invoice(world).gains] == ["behind-0"]
+
+
+def test_who_is_helped_past_others_has_passed_them() -> None:
+    """One may start before the head. Three nodes can be emptied, and only one is."""
+    topology, nodes = picture("a=8 b=8 c=8 d=8")
+    queues = (Queue("t", bypass_limit=1),)
+    world = World(Engine(topology, AUTOMATIC, queues=queues)).join(*nodes)
+    for name in "abcd":
+        world.adopt(timed(task(f"r-{name}", 2, queue="t"), 6.0), {name: [0b11]})
+    world.submit(gang("head", tasks=4, gpus=7, queue="t", submitted_at=1.0))
+    for i in range(3):
+        world.submit(task(f"behind-{i}", 8, queue="t", submitted_at=2.0 + i))
+    assert [gain.workload for gain in invoice(world).gains] == ["behind-0"]
+
+    confirm(world, world.cycle(HOUR))
+    confirm(world, world.cycle(HOUR + 30))
+
+    assert world.engine.entries()["head"].past.bypassed == 1
+    assert invoice(world, 2 * HOUR).gains == ()
+
+
+def test_helped_first_is_who_would_be_served_first() -> None:
+    """A guest came first, but what can be made free is within the quota of another."""
+    topology, nodes = picture("a=8 b=8")
+    queues = (Queue("own", quotas=(Quota(GPU, quota=16_000),)), Queue("guest"))
+    world = World(Engine(topology, AUTOMATIC, queues=queues)).join(*nodes)
+    for name in "ab":
+        world.adopt(timed(task(f"r-{name}", 4, queue="own"), 6.0), {name: [0b1111]})
+    world.submit(task("a-guest", 8, queue="guest", submitted_at=1.0))
+    world.submit(task("mine", 8, queue="own", submitted_at=2.0))
+    for later in range(0, 6000, 1000):
+        confirm(world, world.cycle(HOUR + later))
+
+    assert [e.cause for plan in world.plans for e in evicts(plan)] == ["move"]
+    assert world.engine.waiting() == ["a-guest"]
 
 
 def test_gaps_are_closed_where_nobody_waits() -> None:

@@ -226,9 +226,12 @@ class Engine:
 
     def _move(self, told: dict[str, None]) -> float | None:
         """Move running work where that pays; who starts by that waits only for it."""
-        started, wake = self._tidy.look(self._court.waiting, self._turns.expected)
+        court = self._court
+        if not isinstance(court, DefaultCourt):
+            return None
+        started, wake = self._tidy.look(court.helping(), self._turns.expected)
         for entry in started:
-            self._court.leave(entry)
+            court.go(entry)
             told[entry.workload.name] = None
         return wake
 
@@ -237,10 +240,10 @@ class Engine:
         fork = self.fork()
         fork._tidy.is_on = False
         fork.decide(now)
-        if fork.policy.profile != "default":
+        if not isinstance(fork._court, DefaultCourt):
             return None
         bounds = Bounds(fork.policy.defragmentation.moves)
-        draft = Planner(fork.desk, fork._turns.expected, bounds).run(fork._court.waiting())
+        draft = Planner(fork.desk, fork._turns.expected, bounds).run(fork._court.helping())
         return None if draft is None else draft.invoice()
 
     def empty(self) -> Engine:

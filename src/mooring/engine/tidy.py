@@ -9,11 +9,9 @@ from mooring.model.settings import DAY
 from mooring.policy.defragment import Bounds, Planner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mooring.model.entry import Entry
     from mooring.model.memory import Memory
-    from mooring.policy.defragment import Draft, Expected
+    from mooring.policy.defragment import Draft, Expected, Waiting
     from mooring.policy.desk import Desk
 
 LOOK_S = 300.0
@@ -66,9 +64,7 @@ class Tidy:
         self._spent = [(at, lost) for at, lost in self._spent if at > now - DAY]
         return self.desk.policy.defragmentation.budget - sum(lost for _, lost in self._spent)
 
-    def look(
-        self, waiting: Callable[[], list[str]], expected: Expected
-    ) -> tuple[list[Entry], float | None]:
+    def look(self, waiting: Waiting, expected: Expected) -> tuple[list[Entry], float | None]:
         """Move what pays; return who starts by that, and when to look again."""
         desk = self.desk
         if not self._is_wanted or desk.holds:
@@ -79,9 +75,10 @@ class Tidy:
         if desk.now < self._next:
             self._is_called = True
             return [], self._next
-        rules, names = desk.policy.defragmentation, waiting()
+        rules = desk.policy.defragmentation
         planner = Planner(desk, expected, Bounds(rules.moves, rules.ratio, self.left))
-        draft = planner.run(names) if names or rules.ratio <= 0 else None
+        anybody = next(iter(waiting), None) is not None
+        draft = planner.run(waiting) if anybody or rules.ratio <= 0 else None
         started = self._carry_out(draft) if draft is not None else []
         self._seen, self._is_called = desk.version, False
         self._next = desk.now + LOOK_S

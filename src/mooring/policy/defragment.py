@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from mooring.policy.victims.displace import Choice, CutShortSearchError, Steps
 from mooring.policy.victims.evict import Victim, attempt, remove, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from mooring.model.workload import Placement
     from mooring.policy.desk import TaskKey
@@ -43,11 +43,22 @@ HELPED = 16
 """For how many different asks, the first in line, moves are looked for."""
 TRIES = 8
 """How often others are looked for instead of one who has no other place."""
-ANY_ORDER = ("", "best-effort")
-"""Orders in which whoever fits may start; in others only the first in line."""
 
 Expected = Callable[[Entry], float]
 """How long a running workload is expected to run yet; infinite: nobody knows."""
+
+
+class Waiting(Protocol):
+    """Those who wait to start, while a plan is made."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield them as they would be served, by the books as they are at each step."""
+
+    def barred(self, entry: Entry) -> tuple[int, ...]:
+        """Return the kinds of nodes that others wait for whom a workload may not pass."""
+
+    def help(self, entry: Entry) -> None:
+        """Note that a workload starts by moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +205,8 @@ class Planner:
         self._base = 0
         """Where the books were before the first step."""
 
-    def run(self, waiting: Iterable[str]) -> Draft | None:
-        """Return a plan for those who wait, in order, or else one that closes gaps."""
+    def run(self, waiting: Waiting) -> Draft | None:
+        """Return a plan for those who wait to start, or else one that closes gaps."""
         desk, books = self.desk, self.desk.books
         desk.promises.settle()
         self._movable = {v.entry.workload.name: v for v in self._movers()}
@@ -236,24 +247,19 @@ class Planner:
 
     # -- for one who waits ------------------------------------------------------------------
 
-    def _help(self, waiting: Iterable[str]) -> None:
+    def _help(self, waiting: Waiting) -> None:
         """Let those start who can by moves; of equal asks only the first is tried again."""
         tried: dict[object, None] = {}
-        heads: dict[int, str] = {}
-        for name in waiting:
-            entry = self.desk.entries[name]
-            if entry.has_begun or name in self.desk.holds:
-                continue
-            order = self.desk.tree.queues[entry.queue].order
-            if heads.setdefault(entry.queue, name) != name and order not in ANY_ORDER:
-                continue
+        for entry in waiting:
             workload = entry.workload
             ask = (workload.groups, workload.topology, entry.queue, entry.avoid, entry.is_fixed)
             if ask in tried or gate(self.desk, entry) or not self._could(entry):
                 continue
             if len(tried) == HELPED:
                 return
-            if not self._help_one(entry):
+            if self._help_one(entry, waiting.barred(entry)):
+                waiting.help(entry)
+            else:
                 tried[ask] = None
 
     def _could(self, entry: Entry) -> bool:
@@ -268,13 +274,16 @@ class Planner:
         fits = all(amount <= free[r] for r, amount in wanted.items())
         return fits and not ask.problems and any(leaf.count for leaf in ask.leaves)
 
-    def _help_one(self, entry: Entry) -> bool:
-        """Take a step for one that waits, if there is one that is worth it."""
+    def _help_one(self, entry: Entry, barred: tuple[int, ...]) -> bool:
+        """Take a step for one that waits, if there is one that is worth it.
+
+        It keeps off the kinds of nodes that it may not have before others.
+        """
         desk, books = self.desk, self.desk.books
         closed = desk.closed_for(entry.workload.name)
         ask = desk.ask_of(entry)
-        ask = replace(ask, avoid=(*ask.avoid, *closed))
-        found = offers(desk, entry, ask, (), [])
+        ask = replace(ask, avoid=(*ask.avoid, *closed), barred=barred)
+        found = offers(desk, entry, ask, barred, [])
         for offer in desk.promises.lawful(entry, ask, found, []):
             mark = books.checkpoint()
             step = self._step_for(entry, offer)

@@ -13,7 +13,8 @@ from mooring.model.plan import Excluded, Impossible, Leaving, NoRoom, Promised
 from mooring.policy.default.displacing import Displacing
 from mooring.policy.default.growth import Growth
 from mooring.policy.default.hall import LATER, Hall
-from mooring.policy.default.passing import could_start
+from mooring.policy.default.helping import Helping
+from mooring.policy.default.passing import could_start, wake_blocked
 from mooring.policy.default.starts import Starts
 from mooring.policy.default.waking import Waking
 from mooring.policy.placing.place import ANYWHERE
@@ -59,6 +60,17 @@ class DefaultCourt:
     def refresh(self) -> None:
         """Line everybody up anew: priorities, queues and who may use them may have changed."""
         self._hall.refresh()
+
+    def helping(self) -> Helping:
+        """Return those who wait to start, for a plan of moves by which some of them do."""
+        return Helping(self._hall)
+
+    def go(self, entry: Entry) -> None:
+        """Let a workload leave its line: its room is found."""
+        lines = self._hall.lines_of(entry)
+        self._hall.go(entry, lines)
+        self._hall.leave(entry)
+        wake_blocked(lines)
 
     # -- deciding ---------------------------------------------------------------------------
 

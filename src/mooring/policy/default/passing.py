@@ -17,7 +17,7 @@ from mooring.model.plan import (
 from mooring.policy.queues.offers import kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NEVER = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
 """Reasons that do not go away when others end."""
+NOBODY: Mapping[str, int] = {}
 
 
 class Passing:
@@ -49,13 +50,17 @@ class Passing:
 
     def note(self, entry: Entry, lines: Lines, rank: Rank) -> None:
         """Note that a workload, which had a rank, goes past all who are before it."""
+        for passed in list(self.passed_by(entry, lines, rank)):
+            passed.past = replace(passed.past, bypassed=passed.past.bypassed + 1)
+            self.mind(passed)
+
+    def passed_by(self, entry: Entry, lines: Lines, rank: Rank) -> Iterator[Entry]:
+        """Yield those who are before a workload and count how often they are passed."""
         if self._limit(entry) is None:
             return
-        for line, (name, _) in list(lines.ahead(rank)):
-            passed = self.desk.entries[name]
+        for line, (name, _) in lines.ahead(rank):
             if not line.asleep or could_start(line):
-                passed.past = replace(passed.past, bypassed=passed.past.bypassed + 1)
-                self.mind(passed)
+                yield self.desk.entries[name]
 
     def leave(self, name: str) -> None:
         """Forget one who does not wait to start any more."""
@@ -72,13 +77,36 @@ class Passing:
         order = self.desk.tree.order[queue]
         before: list[tuple[Line, Item]] = []
         if order == "strict" or (order == "backfill" and not has_shadow):
-            asleep = (other for other in lines.sleeping.values() if other.waiting)
-            before += [(other, other.waiting[0][1]) for other in asleep]
-        stuck = [(name, "") for name in self._stuck if (name, "") in lines]
-        before += [(lines.line_of(item), item) for item in stuck]
+            before += self.asleep(lines)
+        before += self.stuck(lines)
+        return self.in_front(lines, line.waiting[0][0], before)
+
+    def asleep(self, lines: Lines, gone: Container[str] = ()) -> list[tuple[Line, Item]]:
+        """Return the first of each line that sleeps, as if some were gone."""
+        found = []
+        for line in lines.sleeping.values():
+            first = next((item for _, item in line.waiting if item[0] not in gone), None)
+            if first is not None:
+                found.append((line, first))
+        return found
+
+    def stuck(self, lines: Lines, more: Mapping[str, int] = NOBODY) -> list[tuple[Line, Item]]:
+        """Return those who may not be passed, as if some had been passed more often."""
+        names = dict(self._stuck)
+        for name, times in more.items():
+            entry = self.desk.entries[name]
+            limit = self._limit(entry)
+            if limit is not None and entry.past.bypassed + times >= limit:
+                names[name] = None
+        items = [(name, "") for name in names if (name, "") in lines]
+        return [(lines.line_of(item), item) for item in items]
+
+    def in_front(
+        self, lines: Lines, rank: Rank, before: Sequence[tuple[Line, Item]]
+    ) -> tuple[tuple[int, ...], list[Reason]]:
+        """Return the kinds of nodes that those of some wait for who are before a rank, and whom."""
         kinds: dict[int, None] = {}
         reasons: list[Reason] = []
-        rank = line.waiting[0][0]
         for other, item in before:
             if lines.rank_of(item) < rank and could_start(other):
                 kinds.update(dict.fromkeys(kinds_of(self.desk, other.ask)))

@@ -224,6 +224,10 @@ class Lines:
                     break
                 yield line, item
 
+    def starting(self) -> list[Item]:
+        """Return all who wait to start, in order of rank."""
+        return [item for _, item in sorted((self._of[i][1], i) for i in self._of if not i[1])]
+
     def __iter__(self) -> Iterator[Item]:
         return iter(self._of)
 
