@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.model.events import PolicyChanged, QueuesChanged, TasksChanged
+from mooring.model.memory import Held, Memory
 from mooring.model.plan import Leaving, NoRoom, Reserve, Stopped
 from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
 from mooring.model.settings import Eviction, Policy
-from mooring.model.workload import Shape, TaskState, TaskTerm
+from mooring.model.workload import Placement, Shape, TaskState, TaskTerm
 from tests.build import (
     World,
     by_workload,
@@ -215,3 +216,13 @@ def test_nobody_starts_and_leaves_in_one_plan() -> None:
     assert world.engine.running() == ["small"]
     assert set(world.engine.waiting()) == {"too-big", "beyond"}
     world.settles()
+
+
+def test_room_that_was_kept_for_more_than_a_minimum_of_nothing_is_given_up_over_a_restart() -> None:
+    """Such room is found again in a moment; who has nothing that it must have starts anyway."""
+    held = Held("empty", (Placement("main", (0,), ("a",), (1,)),), 100.0)
+    world = cluster("a=2", memory=Memory(holds=(held,)))
+
+    plan = world.submit(gang("empty", tasks=0, most=1)).cycle(1.0)
+
+    assert decided(plan) == [("bind", "empty", (0,))]

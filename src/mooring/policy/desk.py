@@ -676,6 +676,8 @@ class Desk:
             return False
         parts = self.beside(entry).root.leaves() if runs else self.ask_of(entry).leaves
         leaves = {leaf.name: leaf for leaf in parts}
+        if any(placement.group not in leaves for placement in held.placements):
+            return False  # that was for more than its minimum
         found = []
         for each in held.placements:
             seats = Seats(leaves[each.group], [rows[n] for n in each.nodes], list(each.devices))
