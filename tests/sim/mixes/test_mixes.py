@@ -1,0 +1,120 @@
+"""Made-up load is what the published curves say, whatever the seed and the size of the cluster."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from mooring.model.events import Ended, NodeJoined, NodeLeft, WorkloadChanged
+from mooring.sim.mixes import MIXES, Options, make_load
+from mooring.sim.mixes.curves import joint, read_curve
+from mooring.sim.mixes.make import DAY
+
+CLUSTERS = [("lab", "Seren"), ("pretraining", "Kalos"), ("classic", "Helios")]
+WITHIN = 0.02
+"""Two points."""
+
+
+@pytest.mark.parametrize(("mix", "cluster"), CLUSTERS)
+def test_the_joint_has_all_three_curves(mix: str, cluster: str) -> None:
+    table = joint(cluster, MIXES[mix].giants)
+    sizes = np.array(table.sizes)
+    gpu_time = table.part @ table.means * sizes
+    for weight, parts in (("jobs", table.by_size), ("gpu_time", gpu_time / gpu_time.sum())):
+        for size, wanted in zip(*read_curve(cluster, "gpu_num", weight), strict=True):
+            assert parts[sizes <= size].sum() == pytest.approx(wanted, abs=WITHIN)
+    by_duration = np.cumsum(table.part.sum(axis=0))
+    _, wanted = read_curve(cluster, "duration_s", "jobs")
+    assert by_duration == pytest.approx(wanted[: len(by_duration)], abs=1e-6)
+
+
+@pytest.mark.parametrize(("mix", "cluster"), CLUSTERS)
+def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str) -> None:
+    load = make_load(mix, 7, Options(8_000, days=7, load=0.9))
+    groups_and_runs = [(a.workload.groups[0], a.run_s) for a in load.arrivals]
+    sizes = np.array([group.min * group.shape.gpus for group, _ in groups_and_runs])
+    runs = np.array([run_s for _, run_s in groups_and_runs])
+    gpu_time = sizes * runs
+    for size, wanted in zip(*read_curve(cluster, "gpu_num", "jobs"), strict=True):
+        assert (sizes <= size).mean() == pytest.approx(wanted, abs=WITHIN)
+    for size, wanted in zip(*read_curve(cluster, "gpu_num", "gpu_time"), strict=True):
+        part = gpu_time[sizes <= size].sum() / gpu_time.sum()
+        assert part == pytest.approx(wanted, abs=WITHIN)
+    for duration, wanted in zip(*read_curve(cluster, "duration_s", "jobs"), strict=True):
+        assert (runs <= duration).mean() == pytest.approx(wanted, abs=WITHIN)
+    assert gpu_time.sum() / (8_000 * 7 * DAY) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_a_seed_gives_one_load_and_another_seed_another(mix: str) -> None:
+    def told(seed: int) -> tuple[object, ...]:
+        load = make_load(mix, seed, Options(64, days=0.5, failures=50))
+        return (*load.arrivals, *load.changes)
+
+    assert told(1) == told(1) != told(2)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("gpus", [8, 20, 1_000, 100_000])
+def test_any_size_of_cluster_gets_work_that_fits_it(mix: str, gpus: int) -> None:
+    load = make_load(mix, 3, Options(gpus, days=1))
+    assert sum(len(node.devices) for node in load.nodes) == gpus
+    depth = len(load.topology.levels)
+    assert all(len(node.path) == depth for node in load.nodes)
+    some = list(islice(load.arrivals, 500))
+    assert some
+    assert [a.at for a in some] == sorted(a.at for a in some)
+    queues = {queue.name for queue in load.queues}
+    for arrival in some:
+        (group,) = arrival.workload.groups
+        assert group.min * group.shape.gpus <= gpus
+        assert arrival.workload.queue in queues
+        assert arrival.workload.submitted_at == arrival.at
+
+
+def test_jobs_come_in_bursts_and_by_the_hour() -> None:
+    """Half of the jobs come within a minute of the one before; afternoons are busier."""
+    times = np.array([a.at for a in make_load("lab", 5, Options(8_000, days=7)).arrivals])
+    gaps = np.diff(times)
+    assert gaps.std() / gaps.mean() > 1.2
+    hours = (times % DAY // 3600).astype(int)
+    by_hour = np.bincount(hours, minlength=24)
+    assert by_hour[16] > 2 * by_hour[6]
+
+
+def test_services_scale_with_the_hour_and_some_come_and_go() -> None:
+    load = make_load("inference", 1, Options(2_000, days=2))
+    services = [arrival.workload for arrival in load.arrivals]
+    changes = list(load.changes)
+    assert all(service.service for service in services)
+    assert [at for at, _ in changes] == sorted(at for at, _ in changes)
+    assert sum(isinstance(event, Ended) for _, event in changes) >= 3
+    wanted = {service.name: service.groups[0] for service in services}
+    asked = {n: g.most * g.shape.gpus * g.shape.milli / 1000 for n, g in wanted.items()}
+    seen = []
+    for _, event in changes:
+        if isinstance(event, WorkloadChanged):
+            (group,) = event.workload.groups
+            milli = group.shape.gpus * group.shape.milli
+            asked[event.workload.name] = group.most * milli / 1000
+        seen.append(sum(asked.values()))
+    assert max(seen) > 1.3 * min(seen)
+    assert any(group.shape.milli < 1000 for group in wanted.values())
+
+
+def test_nodes_fail_and_come_back() -> None:
+    load = make_load("lab", 2, Options(800, days=10, failures=60))
+    down: set[str] = set()
+    failed = 0
+    for _, event in load.changes:
+        if isinstance(event, NodeLeft):
+            assert event.node not in down
+            down.add(event.node)
+            failed += 1
+        else:
+            assert isinstance(event, NodeJoined)
+            down.remove(event.node.name)
+    assert not down
+    assert failed == pytest.approx(100 * 60 * 10 / 365, rel=0.3)
