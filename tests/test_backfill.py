@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from mooring.engine import Engine
 from mooring.model.events import Ended, QueuesChanged, Submitted
 from mooring.model.memory import Memory, ShadowRun
-from mooring.model.plan import Bind, Evict
+from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement
 from mooring.sim.loop import Loop
-from tests.build import World, evicts, gang, picture, task
+from tests.build import World, cluster, evicts, gang, picture, task
 from tests.plain_backfill import Cluster, Shadow, Work
 
 if TYPE_CHECKING:
@@ -255,3 +255,12 @@ def test_a_shadow_outlives_devices_that_it_ran_on() -> None:
     assert world.engine.shadow_starts() == {"busy": 0.0}
     assert world.end("busy").cycle(20.0).decisions
     assert world.engine.running() == ["next"]
+
+
+def test_who_would_have_room_on_reserved_nodes_is_told_for_whom_they_are() -> None:
+    world = cluster("a=1")
+    world.engine.desk.reserved["big"] = ("a",)
+
+    world.submit(task("small", 1)).cycle(1.0)
+
+    assert world.engine.reasons("small") == (Blocked("big"),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Blocked, CutShort, Leaving
+from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import forget_passes, wake_blocked
 from mooring.policy.fewer import largest
@@ -61,7 +61,17 @@ class Starts:
         if not reasons:
             desk.placer.aim(line.ask.avoid)
             reasons += why(desk.placer, line.ask)
+            if any(isinstance(reason, NotTogether) for reason in reasons):
+                reasons[:] = self._closed(entry, line.ask) or reasons
         return False
+
+    def _closed(self, entry: Entry, ask: Ask) -> list[Reason]:
+        """Return for whom nodes are reserved on which a workload would have room."""
+        owners = [name for name in self.desk.reserved if name != entry.workload.name]
+        mark = self.desk.books.checkpoint()
+        has_room = bool(owners) and self._seats(entry, ask, []) is not None
+        self.desk.books.rollback(mark)
+        return [Blocked(owners[0])] if has_room else []
 
     def _open_to(self, entry: Entry, ask: Ask) -> Ask:
         """Return an ask that keeps off nodes that are closed for another."""
