@@ -37,6 +37,10 @@ _EXCLUDED = {
     "selector": ("lacks a label that it selects", "lack a label that it selects"),
     "affinity": ("does not meet its node affinity", "do not meet its node affinity"),
     "taint": ("has a taint that it does not tolerate", "have taints that it does not tolerate"),
+    "failing": (
+        "is avoided because work keeps failing there",
+        "are avoided because work keeps failing there",
+    ),
     "refused": ("refused one of its tasks", "refused one of its tasks"),
     "tasks": ("is ruled out by tasks there", "are ruled out by tasks there"),
     GPU: ("has too few free GPUs", "have too few free GPUs"),

@@ -77,10 +77,17 @@ class Needs:
         self.desk.unhold(name)
         self.queue_up(self.desk.entries[name])
 
-    def avoid(self, entry: Entry, nodes: tuple[str, ...]) -> None:
-        """Note the nodes that a workload keeps away from; its ask is another one then."""
+    def avoid(self, entry: Entry, refused: tuple[str, ...]) -> None:
+        """Note the nodes that refused a workload; its ask is another one then."""
+        self._keep_away(entry, refused, entry.failing)
+
+    def keep_off(self, entry: Entry, failing: tuple[str, ...]) -> None:
+        """Note the nodes where a workload kept failing; its ask is another one then."""
+        self._keep_away(entry, entry.refused, failing)
+
+    def _keep_away(self, entry: Entry, refused: tuple[str, ...], failing: tuple[str, ...]) -> None:
         waits = self.court.leave(entry)
-        entry.avoid = nodes
+        entry.refused, entry.failing = refused, failing
         if waits:
             self.queue_up(entry)
 

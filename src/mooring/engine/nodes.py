@@ -76,8 +76,8 @@ class Nodes:
             desk.note_move(entry)
         back = {node.name for node in changed}
         for entry in desk.entries.values():
-            if entry.avoid and back.intersection(entry.avoid):
-                self.needs.avoid(entry, tuple(n for n in entry.avoid if n not in back))
+            if entry.refused and back.intersection(entry.refused):
+                self.needs.avoid(entry, tuple(n for n in entry.refused if n not in back))
         desk.mind_pairs()
         self._mind_holds({*back, *gone})
         books.commit()

@@ -11,10 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mooring.engine.failures import Failures
 from mooring.model.plan import Bind, Notice
 from mooring.policy.backfill.calendar import limit_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.engine.needs import Needs
     from mooring.model.entry import Entry
     from mooring.model.plan import Decision
     from mooring.policy.desk import Desk
@@ -27,8 +31,9 @@ LATER_S = 60.0
 class Upkeep:
     """Looks after running work, at one desk."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, needs: Needs) -> None:
         self.desk = desk
+        self.failures = Failures(desk, needs)
         self._enforces = True
         """False: limits of time do not count here."""
         self._due: dict[str, float] = {}
@@ -61,6 +66,7 @@ class Upkeep:
         """Forget a workload that has ended."""
         for known in (self._due, self._noticed, self._look):
             known.pop(name, None)
+        self.failures.forget(name)
 
     def rest(self) -> None:
         """Let limits of time not count any more."""
@@ -73,7 +79,7 @@ class Upkeep:
         """Return whether something may have to be done now."""
         notice = self.desk.policy.eviction.notice_s
         soon = min(self._due.values(), default=float("inf")) - notice
-        return bool(self._look) or soon <= self.desk.now or bool(self.desk.shunned)
+        return bool(self._look) or soon <= self.desk.now or self.failures.stirs
 
     def run(self) -> float | None:
         """Do what is due; return when to look again."""
@@ -101,8 +107,8 @@ class Upkeep:
                 wakes.append(due)
             else:
                 wakes.append(due - notice)
-        wakes += self._forgive()
-        return min(wakes, default=None)
+        forgiven = self.failures.avoid() if desk.failures else None
+        return min(wakes if forgiven is None else [*wakes, forgiven], default=None)
 
     def _look_at(self, entry: Entry) -> None:
         desk = self.desk
@@ -121,6 +127,7 @@ class Upkeep:
     def expect(self, decisions: list[Decision]) -> list[float]:
         """Expect that what is bound runs at once; return when to look at its limits."""
         wakes = []
+        self.failures.bound(decisions)
         for decision in decisions:
             name = decision.workload
             entry = self.desk.entries.get(name) if isinstance(decision, Bind) else None
@@ -151,34 +158,15 @@ class Upkeep:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def failed(self, entry: Entry, nodes: list[str], at: float) -> None:
+    def failed(self, entry: Entry, group: str, tasks: Sequence[int], at: float) -> None:
         """Note that tasks failed; whoever fails too often is not started again, or not there."""
-        desk = self.desk
-        entry.past = replace(entry.past, failures=entry.past.failures + 1)
+        self.failures.note(entry, group, tasks, at)
         self.look_at(entry.workload.name)
-        for node in dict.fromkeys(nodes):
-            desk.failures.setdefault(node, []).append(at)
-        self._forgive()
 
-    def _forgive(self) -> list[float]:
-        """Let the nodes be shunned that failed too often lately; return when that may change."""
-        desk, rule = self.desk, self.desk.policy.failure
-        if not desk.failures:
-            return []
-        wakes = []
-        for node, times in list(desk.failures.items()):
-            recent = [at for at in times if at > desk.now - rule.node_window_s]
-            desk.failures[node] = recent
-            if not recent:
-                del desk.failures[node]
-            elif len(recent) >= rule.node_failures:
-                wakes.append(recent[-rule.node_failures] + rule.node_window_s)
-        desk.shun(tuple(n for n, t in desk.failures.items() if len(t) >= rule.node_failures))
-        return wakes
-
-    def copy(self, desk: Desk) -> Upkeep:
+    def copy(self, desk: Desk, needs: Needs) -> Upkeep:
         """Return the upkeep of a fork."""
-        new = Upkeep(desk)
+        new = Upkeep(desk, needs)
+        new.failures = self.failures.copy(desk, needs)
         new._enforces = self._enforces
         new._due, new._noticed, new._look = dict(self._due), dict(self._noticed), dict(self._look)
         return new

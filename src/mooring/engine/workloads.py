@@ -8,7 +8,7 @@ from mooring.engine import check
 from mooring.engine.adopt import codes_of, completed
 from mooring.engine.places import charge_whole, put_on, take_off, vacate
 from mooring.model.books import BY_NODE
-from mooring.model.entry import NOWHERE, Entry, Members
+from mooring.model.entry import Entry, Members
 from mooring.model.memory import NO_PAST, Past
 from mooring.model.workload import TaskState
 from mooring.policy.desk import note
@@ -206,8 +206,7 @@ class Workloads:
         for name in desk.held_against(entry, members, event.tasks) if came_back else ():
             self.needs.give_up(name)
         if state == TaskState.FAILED:
-            rows = [members.rows[t] for t in event.tasks if members.rows[t] != NOWHERE]
-            self.upkeep.failed(entry, [desk.books.nodes[row].name for row in rows], at)
+            self.upkeep.failed(entry, event.group, event.tasks, at)
         if state in VACANT:
             vacate(desk, entry, members, event.tasks)
         for task in event.tasks:
@@ -232,7 +231,7 @@ class Workloads:
         self.nodes.settle()
         nodes = {self.desk.books.nodes[members.rows[task]].name for task in event.tasks}
         vacate(self.desk, entry, members, event.tasks)
-        self.needs.avoid(entry, tuple(sorted({*entry.avoid, *nodes})))
+        self.needs.avoid(entry, tuple(sorted({*entry.refused, *nodes})))
         self.needs.look_after(entry, "stale-gang")
 
     def _entry(self, name: str) -> Entry:

@@ -109,8 +109,10 @@ class Entry:
     sequence: int
     queue: int
     members: dict[str, Members] = field(default_factory=dict)
-    avoid: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     """Nodes that refused one of its tasks."""
+    failing: tuple[str, ...] = ()
+    """Nodes where it kept failing, lately, and nowhere else."""
     charged_only: bool = False
     """It runs, but nobody said where."""
     started_at: float | None = None
@@ -119,6 +121,11 @@ class Entry:
     running_since: float | None = None
     """Since when all of its minimum runs."""
     past: Past = NO_PAST
+
+    @property
+    def avoid(self) -> tuple[str, ...]:
+        """Return the nodes that it keeps away from."""
+        return (*self.refused, *self.failing)
 
     @property
     def account(self) -> int:

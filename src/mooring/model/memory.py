@@ -32,7 +32,7 @@ class Past:
     """What one workload has been through."""
 
     failures: int = 0
-    """How often tasks of it failed."""
+    """How often it crashed."""
     attained_s: float = 0.0
     """How long it ran, in earlier runs."""
     saved_s: float = 0.0
@@ -88,8 +88,8 @@ class Memory:
     """How many tasks the mix has seen in all."""
     pasts: tuple[tuple[str, Past], ...] = ()
     """Workloads that have been through something."""
-    node_failures: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    """When tasks failed on nodes, lately."""
+    node_failures: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = ()
+    """When work failed on nodes, lately, and whose it was."""
     mix_at: float = 0.0
     """When the counts were last faded."""
     run_times: tuple[RunGroup, ...] = ()

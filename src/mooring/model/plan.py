@@ -114,7 +114,8 @@ class Excluded:
 
     group: str
     by: str
-    """not-ready, gpu-model, selector, affinity, taint, refused, tasks, or a resource's name."""
+    """not-ready, gpu-model, selector, affinity, taint, failing, refused, tasks, or a resource's
+    name."""
     nodes: int
 
 

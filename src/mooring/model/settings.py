@@ -81,7 +81,8 @@ class Failure:
     restarts: int | None = None
     """How often a workload may be started again after it failed; None: always."""
     node_failures: int = 3
-    """From so many failures of tasks on a node within the window on, it is avoided."""
+    """From so many failures on a node within the window on, by work that failed on no other, it is
+    avoided: by everybody if several failed there, else by the one that did."""
     node_window_s: float = HOUR
 
 

@@ -88,8 +88,10 @@ class Desk:
         self.history = UsageHistory(fairness.window_s, fairness.half_life_s)
         self.sampled = SampledUsage(fairness.usage_sampling_s, fairness.usage_half_life_s)
         self._table: tuple[float, QueueTree, list[list[float]]] | None = None
-        self.failures: dict[str, list[float]] = {}
-        """When tasks failed on nodes, lately."""
+        self.failures: dict[str, list[tuple[float, str]]] = {}
+        """When work failed on nodes, lately, and whose it was."""
+        self.failing: tuple[str, ...] = ()
+        """Nodes where it failed so often that some avoid them."""
         self.shunned: tuple[str, ...] = ()
         """Nodes that are given a rest because tasks keep failing there."""
         self.latest = LatestStarts()
@@ -122,7 +124,7 @@ class Desk:
         """Place by the rules of a profile."""
         self.fits = Fits(self.books)
         self.placer = Placer(self.books, self.fits, profile)
-        self.placer.shun(self.shunned)
+        self.placer.shun(self.shunned, self.failing)
 
     def copy(self, books: Books, profile: Profile) -> Desk:
         """Return the desk of a fork, over a copy of the books."""
@@ -177,11 +179,11 @@ class Desk:
             known = self._table = (self.now, tree, self.history.table(self.now, tree))
         return known[2]
 
-    def shun(self, nodes: tuple[str, ...]) -> None:
-        """Place nothing on these nodes for now."""
-        if nodes != self.shunned:
-            self.shunned = nodes
-            self.placer.shun(nodes)
+    def shun(self, nodes: tuple[str, ...], failing: tuple[str, ...]) -> None:
+        """Place nothing on these nodes for now; of all that are failing it is told."""
+        changed, self.shunned, self.failing = nodes != self.shunned, nodes, failing
+        self.placer.shun(nodes, failing)
+        if changed:
             self.books.epoch += 1  # everybody looks again
 
     # -- queues -----------------------------------------------------------------------------

@@ -70,14 +70,16 @@ class Placer:
         self.steps = 0
         self._without = NOTHING
         self._shunned: tuple[str, ...] = ()
+        self.failing: tuple[str, ...] = ()
+        """Nodes that are avoided, where they are, because work keeps failing there."""
 
     def aim(self, avoid: tuple[str, ...] = (), barred: tuple[int, ...] = ()) -> None:
         """Place from now on without these nodes and kinds of nodes."""
         self._without = ((*avoid, *self._shunned), barred)
 
-    def shun(self, nodes: tuple[str, ...]) -> None:
-        """Place nothing on these nodes, whoever asks."""
-        self._shunned = nodes
+    def shun(self, nodes: tuple[str, ...], failing: tuple[str, ...]) -> None:
+        """Place nothing on these nodes, whoever asks; of all that are failing it is told."""
+        self._shunned, self.failing = nodes, failing
 
     def fit(self, leaf: Part, flavor: int = ANY_FLAVOR, wish: float = -np.inf) -> Fit:
         """Return the fit of a leaf, less the nodes that are out of the question."""

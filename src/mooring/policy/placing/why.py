@@ -47,7 +47,7 @@ def _leaf(placer: Placer, leaf: Part, within: Within) -> list[Reason]:
         return excluded
     most, ever = _most(placer, leaf)
     if most < leaf.count <= ever:
-        return excluded  # only nodes that are not ready, or have refused, would do
+        return excluded  # only nodes that are not ready, have refused or keep failing, would do
     if ever < leaf.count:
         return [Impossible(leaf.name, name, leaf.count, ever), *excluded]
     assert leaf.demand is not None
@@ -116,6 +116,14 @@ def _flavors(placer: Placer, leaf: Part) -> list[int]:
     return list(range(len(placer.books.kinds)))
 
 
+def _rows_of(placer: Placer, names: tuple[str, ...]) -> Bools:
+    """Return which rows are nodes with these names."""
+    books = placer.books
+    found = np.zeros(books.count, np.bool_)
+    found[[books.row_of[name] for name in names if name in books.row_of]] = True
+    return found
+
+
 def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
     """Count the nodes that take no task, by the first thing in the way."""
     demand, books = leaf.demand, placer.books
@@ -133,6 +141,7 @@ def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
 
     for by, nodes in exclusions(books, placer.fits.facts(), demand.shape):
         blame(by, nodes)
+    blame("failing", ~fit.allowed & _rows_of(placer, placer.failing))
     blame("refused", ~fit.allowed)
     if fit.company is not None:
         blame("tasks", ~fit.company.welcome())
