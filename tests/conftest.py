@@ -46,6 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "traces" in getattr(item, "fixturenames", ()):
             item.add_marker("traces")
+        if item.get_closest_marker("traces"):
+            item.user_properties.append(("traces", True))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -57,9 +59,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests saw real traces, so that a green run without them is not mistaken."""
 
+    def properties(report: pytest.TestReport) -> list[tuple[str, object]]:
+        return getattr(report, "user_properties", [])
+
     def marked(*kinds: str) -> list[pytest.TestReport]:
         reports = [report for kind in kinds for report in terminalreporter.getreports(kind)]
-        return [report for report in reports if "traces" in getattr(report, "keywords", ())]
+        return [report for report in reports if ("traces", True) in map(tuple, properties(report))]
 
     ran = {report.nodeid for report in marked("passed", "failed", "error", "xfailed", "xpassed")}
     missed = [report for report in marked("skipped") if NO_TRACES in str(report.longrepr)]

@@ -40,12 +40,14 @@ class Family:
     """Whether there are several files, each a trace."""
     own_nodes: bool = False
     """Whether it says on which nodes it ran."""
+    rest: str = "*"
+    """Pattern of what follows, if there are several."""
 
     def found(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Yield the name and the file of every trace that is there."""
         seen: set[str] = set()
         for place in (folder / self.folder, folder):
-            for path in sorted(place.glob(f"{self.stem}{'*' * self.many}.csv*")):
+            for path in sorted(place.glob(f"{self.stem}{self.rest if self.many else ''}.csv*")):
                 name = self.name_of(path)
                 if path.name.endswith(ENDS) and name not in seen:
                     seen.add(name)
@@ -72,6 +74,7 @@ FAMILIES = (
         "philly-muri", "Philly, gangs of all sizes", "philly-muri-vc", "trace", muri.read,
         "Rivendile/Muri", "simulator/trace-data",
         ("job_id", "num_gpu", "submit_time", "duration", "resource_time_0"), many=True,
+        rest="[0-9]*",
     ),
     Family(
         "philly-chronus", "Philly, with deadlines", "philly-chronus-slo", "trace_job_Philly_",
