@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 NOW = 100.0
 MOST_CYCLES = 60
 """More than any world needs to come to rest."""
-PROMPT = Policy(gang="e-binpack", small="e-binpack", eviction=Eviction(minimum_run_s=()))
-"""Nobody is protected by having run a short time only, as in the rules."""
+PROMPT = Policy(
+    gang="e-binpack",
+    small="e-binpack",
+    eviction=Eviction(minimum_run_s=(), consolidates=False),
+)
+"""Nobody is protected by having run a short time only, as in the rules; and nobody is moved."""
 
 
 def name_of(gang: int) -> str:
