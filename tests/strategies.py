@@ -336,7 +336,7 @@ def workloads(
         estimate_s=draw(st.none() | positive_durations),
         minimum_run_s=draw(durations),
         checkpoint_at=draw(st.none() | instants),
-        restart_cost_s=draw(durations),
+        restart_cost_s=draw(st.none() | durations),
         priority_class=priority_class,
         semi_preemptible=draw(st.booleans()),
         deadline_at=draw(st.none() | instants),

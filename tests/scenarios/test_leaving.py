@@ -10,7 +10,7 @@ import pytest
 from mooring.model.events import WorkloadChanged
 from mooring.model.plan import Exhausted, Notice
 from mooring.model.settings import Eviction, Policy
-from tests.build import gang, task
+from tests.build import gang, service, task
 from tests.scenarios.story import Left, Story, minimum_runs, queue
 
 DAY = 86_400.0
@@ -75,6 +75,30 @@ def test_a_checkpoint_makes_the_old_one_cheaper() -> None:
 
     assert story.left() == [Left(2 * DAY, "old", "preempt", "urgent")]
     story.rests()
+
+
+def test_a_service_has_no_work_to_lose_however_old_it_is() -> None:
+    """A month of serving is done; three days of training that were not saved would be lost."""
+    story = Story("a=8 b=8")
+    story.at(0, service("web", 1, gpus=8))
+    story.at(27 * DAY, task("train", 8))
+    story.at(30 * DAY, task("urgent", 8, priority=1))
+    story.go(30 * DAY + 10)
+
+    assert story.left() == [Left(30 * DAY, "web", "preempt", "urgent")]
+    story.rests()
+
+
+@pytest.mark.parametrize(("cost_s", "leaves"), [(0.0, "old"), (None, "young"), (600.0, "young")])
+def test_a_restart_that_costs_nothing_costs_nothing(cost_s: float | None, leaves: str) -> None:
+    """Both saved their work lately; where nothing is said a restart costs a minute."""
+    story = Story("a=8 b=8")
+    old = replace(task("old", 8), restart_cost_s=cost_s)
+    story.at(0, old).at(DAY - 30, replace(task("young", 8), restart_cost_s=20.0))
+    story.tell(DAY - 40, WorkloadChanged(replace(old, checkpoint_at=DAY - 40)))
+    story.at(DAY, task("urgent", 8, priority=1)).go(DAY + 10)
+
+    assert [each.workload for each in story.left()] == [leaves]
 
 
 # -- room that is on its way --------------------------------------------------------------------

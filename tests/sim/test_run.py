@@ -80,18 +80,19 @@ def test_a_start_takes_its_time() -> None:
     ("every_s", "restart_s", "delays", "end"),
     [
         # The low one runs 0–100 and has 300 to do; the high one has the node 100–150.
-        (None, 0.0, Delays(), 150 + 300),
-        (30.0, 0.0, Delays(), 150 + 300 - 90),
-        (100.0, 0.0, Delays(), 150 + 300 - 100),
+        (None, None, Delays(), 150 + 300),
+        (30.0, None, Delays(), 150 + 300 - 90),
+        (100.0, None, Delays(), 150 + 300 - 100),
         (30.0, 20.0, Delays(), 150 + 20 + 300 - 90),
-        (30.0, 0.0, Delays(restart_s=7.0), 150 + 7 + 300 - 90),
+        (30.0, None, Delays(restart_s=7.0), 150 + 7 + 300 - 90),
+        (30.0, 0.0, Delays(restart_s=7.0), 150 + 300 - 90),
         (30.0, 20.0, Delays(restart_s=7.0), 150 + 20 + 300 - 90),
         # It leaves until 105; both starts take 4 s more; it ran from 4 to 100: three checkpoints.
-        (30.0, 0.0, Delays(start_s=4.0, grace_s=5.0), 105 + 4 + 50 + 4 + 300 - 90),
+        (30.0, None, Delays(start_s=4.0, grace_s=5.0), 105 + 4 + 50 + 4 + 300 - 90),
     ],
 )
 def test_eviction_costs_what_was_not_saved(
-    every_s: float | None, restart_s: float, delays: Delays, end: float
+    every_s: float | None, restart_s: float | None, delays: Delays, end: float
 ) -> None:
     low = replace(task("low", 1), checkpoint_every_s=every_s, restart_cost_s=restart_s)
     high = task("high", 1, submitted_at=100.0, priority=5)

@@ -78,7 +78,7 @@ class WorkloadReader:
             estimate_s=fields.take("estimate", positive_duration, None),
             minimum_run_s=fields.take("minimum_run", duration, 0.0),
             checkpoint_at=fields.take("checkpoint_at", instant, None),
-            restart_cost_s=fields.take("restart_cost", duration, 0.0),
+            restart_cost_s=fields.take("restart_cost", duration, None),
             priority_class=priority_class,
             semi_preemptible=fields.take("semi_preemptible", flag, False),
             deadline_at=fields.take("deadline_at", instant, None),

@@ -200,7 +200,7 @@ def _times(workload: Workload) -> Data:
         "run_limit": workload.run_limit_s,
         "estimate": workload.estimate_s,
         "minimum_run": workload.minimum_run_s or None,
-        "restart_cost": workload.restart_cost_s or None,
+        "restart_cost": workload.restart_cost_s,
         "preemption_delay": workload.preemption_delay_s or None,
         "leave": workload.leave_s,
         "checkpoint_every": workload.checkpoint_every_s,

@@ -183,7 +183,7 @@ class Metrics:
         """Count a wait that is over, and what a restart costs."""
         assert job.runs_since is not None
         if job.restarts:
-            self._lose(job, job.runs_since, job.runs_since + job.workload.restart_cost_s)
+            self._lose(job, job.runs_since, job.runs_since + (job.workload.restart_cost_s or 0.0))
         if job.started_at is not None or not job.in_window:
             return
         self._counts["started"] += 1

@@ -226,7 +226,7 @@ class Workload:
     minimum_run_s: float = 0.0
     checkpoint_at: float | None = None
     """When it last saved its work."""
-    restart_cost_s: float = 0.0
+    restart_cost_s: float | None = None
     priority_class: str = ""
     """Name of a class of the policy that gives the priority."""
     semi_preemptible: bool = False

@@ -87,7 +87,10 @@ class Work:
         known.restarts += 1
 
     def _restart_s(self, workload: Workload, known: Progress) -> float:
-        return (workload.restart_cost_s or self.restart_s) if known.restarts else 0.0
+        if not known.restarts:
+            return 0.0
+        said = workload.restart_cost_s
+        return self.restart_s if said is None else said
 
 
 class Run:

@@ -88,7 +88,7 @@ def draw_workload(random: Random, name: str, queues: Sequence[str]) -> Workload:
         preemptible=kind != "fixed",
         semi_preemptible=kind == "semi",
         checkpoint_at=random.choice((None, NOW - 30.0, NOW - 900.0)),
-        restart_cost_s=random.choice((0.0, 0.0, 600.0)),
+        restart_cost_s=random.choice((None, None, 600.0)),
     )
 
 

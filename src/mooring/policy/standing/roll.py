@@ -263,6 +263,10 @@ def cost_of(desk: Desk, entry: Entry, tasks: Tasks) -> float:
     for group, _ in tasks:
         milli += entry.members[group].demand.weight - 1 or 1
     since, now = entry.running_since, desk.now
-    lost_s = 0.0 if since is None else max(0.0, now - workload.saved_until(since, now))
-    restart = workload.restart_cost_s or desk.policy.eviction.restart_s
-    return milli / 1000 * (lost_s + restart) / HOUR
+    lost_s = 0.0
+    if since is not None and not workload.service:  # a service has done its work as it went
+        lost_s = max(0.0, now - workload.saved_until(since, now))
+    restart_s = workload.restart_cost_s
+    if restart_s is None:
+        restart_s = desk.policy.eviction.restart_s
+    return milli / 1000 * (lost_s + restart_s) / HOUR
