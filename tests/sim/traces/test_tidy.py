@@ -325,6 +325,21 @@ def test_queues_that_no_table_names_are_there(tmp_path: Path) -> None:
     assert [(queue.name, queue.weight) for queue in load.queues] == [("y", 3.0), ("x", 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("rows", "nodes"),
+    [
+        ("a,0,1,1,8\n", 1),
+        ("a,0,1e9,1,8\nb,1e-9,1e9,1,8\n", 2),  # as if both ran at once
+        ("a,0,1,40,8\n", 40),
+        ("a,0,100,1,8\nb,100,0,1,8\n", 2),  # twice eight GPUs in the mean
+        ("a,0,1,1000000,1000000\n", 200_000),
+    ],
+)
+def test_a_trace_without_nodes_gets_what_it_needs(tmp_path: Path, rows: str, nodes: int) -> None:
+    (tmp_path / "a.csv").write_text(f"name,at,run_s,tasks,gpus\n{rows}")
+    assert len(read_trace(str(tmp_path / "a.csv"), tmp_path).load.nodes) == nodes
+
+
 def test_rows_may_be_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,at\nlate,9\nearly,1\nsoon,1\n")
     load = read_trace(str(tmp_path / "a.csv"), tmp_path).load

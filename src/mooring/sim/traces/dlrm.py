@@ -10,7 +10,7 @@ from mooring.config.reader import ReadError
 from mooring.model.cluster import Device, Node
 from mooring.model.resources import CPU, GPU, MEMORY, amounts
 from mooring.model.workload import PodGroup, Shape, Workload
-from mooring.sim.traces.intake import ONLY_GROUP, Cluster, Draft, Intake, Reading
+from mooring.sim.traces.intake import ONLY_GROUP, Cluster, Draft, Intake, Reading, node_count
 from mooring.sim.traces.rows import COUNT, Cells, Form, Names, name, number, whole
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _side(intake: Intake, role: str) -> Iterable[Node]:
         {CPU: 192_000, MEMORY: 1 << 20, RDMA: max(25 * gpus, 100), DISK: max(1024 * gpus, 8192)}
     )
     drafts = [draft for draft in intake.drafts if _asked(draft, ROLE) == role]
-    count = ceil(_SLACK * _nodes_at_peak(drafts, (*capacity, (GPU, gpus))))
+    count = node_count(_SLACK * _nodes_at_peak(drafts, (*capacity, (GPU, gpus)))) if drafts else 0
     if role == GPU_SIDE:
         count = intake.options.nodes or count
     prefix = "gpu" if gpus else "cpu"

@@ -35,6 +35,8 @@ NODE_GPUS = 8
 ONLY_GROUP = "main"
 _SPARE = 2.0
 """Where a trace has no nodes, it gets so many times the GPUs that it uses in the mean."""
+NODES_MOST = 200_000
+"""However much a trace asks for."""
 _CAPACITY = amounts({CPU: 128_000, MEMORY: 2 << 20})
 """Of nodes that no trace describes."""
 
@@ -271,6 +273,13 @@ def mean_gpus(drafts: Sequence[Draft]) -> float:
 def nodes_for(intake: Intake, count: int = 0) -> tuple[Node, ...]:
     """Return equal nodes for a trace that has none: as many as asked for, or as it needs."""
     options, drafts = intake.options, intake.drafts
-    largest = max((milli_of(draft.pattern) for draft in drafts), default=0)
-    needed = max(largest / WHOLE, _SPARE * mean_gpus(drafts), 1) / options.gpus
-    return equal_nodes(options.nodes or count or ceil(needed), options.gpus)
+    if not (options.nodes or count):
+        asked = [milli_of(draft.pattern) / WHOLE for draft in drafts]
+        gpus = max(max(asked, default=0), min(_SPARE * mean_gpus(drafts), sum(asked)))
+        count = node_count(gpus / options.gpus)
+    return equal_nodes(options.nodes or count, options.gpus)
+
+
+def node_count(needed: float) -> int:
+    """Return how many nodes a trace gets that needs so many: at least one, and not too many."""
+    return max(ceil(min(needed, NODES_MOST)), 1)
