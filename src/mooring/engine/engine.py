@@ -108,8 +108,7 @@ class Engine:
         self._quiet = EMPTY
         """The plan of a cycle in which there is nothing to do: only when to look again."""
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
-        self.desk.history.load(memory)
-        self.desk.sampled.load(memory)
+        self.desk.usage.load(memory)
         self.desk.latest.load(memory)
         self.desk.promises.load(memory)
 
@@ -181,10 +180,10 @@ class Engine:
         self._nodes.settle()
         desk = self.desk
         desk.now = now
-        desk.note_use()
+        desk.usage.note()
         self._workloads.number_starts()
         for held in self._held:
-            if desk.revive(held):
+            if desk.holds.revive(held):
                 self._court.leave(desk.entries[held.workload])
         self._held = ()
         looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs or self._tidy.stirs
@@ -207,7 +206,7 @@ class Engine:
         while self._mender.take_back(told):
             wakes += self._serve()
         self.books.commit()
-        desk.note_use()
+        desk.usage.note()
         wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
         waiting = tuple([Waiting(name, self.reasons(name)) for name in told])
@@ -326,10 +325,10 @@ class Engine:
     def memory(self) -> Memory:
         """Return what must not be forgotten over a restart."""
         return replace(
-            self._turns.dump(self.desk.sampled.dump(self.desk.history.dump(self._arrivals.dump()))),
+            self._turns.dump(self.desk.usage.dump(self._arrivals.dump())),
             latest_starts=self.desk.latest.dump().latest_starts,
             pasts=tuple((n, p) for n, p in self._workloads.pasts().items() if p != NO_PAST),
-            holds=(*self._held, *self.desk.held()),
+            holds=(*self._held, *self.desk.holds.dump()),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
             loans=self.desk.promises.dump(),
             defragmented=self._tidy.dump(),

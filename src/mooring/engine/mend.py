@@ -117,7 +117,7 @@ class Mender:
 
     def start_held(self, told: dict[str, None]) -> None:
         """Start those whose room is free by now; they wait for more, or again."""
-        for entry in self.desk.start_held():
+        for entry in self.desk.holds.start_free():
             told[entry.workload.name] = None
             self.needs.queue_up(entry)
 

@@ -74,7 +74,7 @@ class Needs:
 
     def give_up(self, name: str) -> None:
         """Open the room that is kept for a workload, which waits as before."""
-        self.desk.unhold(name)
+        self.desk.holds.open(name)
         self.queue_up(self.desk.entries[name])
 
     def avoid(self, entry: Entry, refused: tuple[str, ...]) -> None:
@@ -94,7 +94,7 @@ class Needs:
     def leave(self, entry: Entry) -> None:
         """Let a workload wait for nothing, nor room be kept for it."""
         self.court.leave(entry)
-        self.desk.unhold(entry.workload.name)
+        self.desk.holds.open(entry.workload.name)
 
     def forget(self, name: str) -> None:
         """Forget a workload that has ended."""

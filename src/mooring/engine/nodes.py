@@ -117,7 +117,7 @@ class Nodes:
         names, desk = self.desk.books.tree.names[-1], self.desk
         for name, hold in list(desk.holds.items()):
             rows = [row for _, seats in hold.seats for row in seats.rows]
-            if nodes.intersection(names[row] for row in rows) and not desk.is_sound(name):
+            if nodes.intersection(names[row] for row in rows) and not desk.holds.is_sound(name):
                 self.needs.give_up(name)
 
     def copy(self, desk: Desk, needs: Needs) -> Nodes:

@@ -55,4 +55,4 @@ def vacate(desk: Desk, entry: Entry, members: Members, tasks: Sequence[int]) -> 
         for each in entry.members.values():  # a group alone may come back, as what it was
             each.flavor = BY_NODE
     desk.note_move(entry)
-    desk.gone(entry, members, tasks)
+    desk.holds.gone(entry, members, tasks)

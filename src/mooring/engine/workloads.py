@@ -203,7 +203,7 @@ class Workloads:
         state = event.state
         at = desk.now if event.at is None else event.at
         came_back = state == TaskState.RUNNING and members.is_releasing
-        for name in desk.held_against(entry, members, event.tasks) if came_back else ():
+        for name in desk.holds.against(entry, members, event.tasks) if came_back else ():
             self.needs.give_up(name)
         if state == TaskState.FAILED:
             self.upkeep.failed(entry, event.group, event.tasks, at)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mooring.model.workload import Placement
-    from mooring.policy.desk import TaskKey
+    from mooring.policy.victims.departures import TaskKey
 
 HOUR = 3600.0
 HORIZON_S = 86_400.0
@@ -158,13 +158,13 @@ class Draft:
                 desk.evict_all(mover.victim.entry, cause, name)
         for step in self.steps:
             if step.entry is not None:
-                desk.hold(step.entry, step.seats, _in_the_way(on, step.seats))
+                desk.holds.keep(step.entry, step.seats, _in_the_way(on, step.seats))
             for mover in step.movers:
                 own = [key for key, _ in _places(mover.victim)]
                 leaving = (*own, *_in_the_way(on, mover.seats))
                 started = mover.victim.entry.started_at
-                desk.hold(mover.victim.entry, mover.seats, leaving, mover.which)
-                desk.keep_start(mover.victim.entry, started)
+                desk.holds.keep(mover.victim.entry, mover.seats, leaving, mover.which)
+                desk.holds.keep_start(mover.victim.entry, started)
         return [step.entry for step in self.steps if step.entry is not None]
 
 

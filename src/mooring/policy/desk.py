@@ -6,33 +6,29 @@ those leave, keep this room) into bookings and decisions. Who is next is for the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE, Entry, Members
-from mooring.model.memory import Held, Past
-from mooring.model.plan import Bind, Evict, Reserve
-from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
+from mooring.model.memory import Past
+from mooring.model.plan import Bind, Evict
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.backfill.calendar import LatestStarts
 from mooring.policy.headroom import Promises
-from mooring.policy.kueue.groups import groups_in
+from mooring.policy.holds import Holds
 from mooring.policy.placing.ask import Ask, compile_ask
 from mooring.policy.placing.beside import Beside
 from mooring.policy.placing.fit import Fits
 from mooring.policy.placing.place import Placer, Seats
-from mooring.policy.queues.history import SampledUsage, UsageHistory
-from mooring.policy.queues.lines import Request
+from mooring.policy.queues.pairs import groups_for, memory_of_kind, pairs_of, totals_of
 from mooring.policy.queues.quota import Ledger, Shortage, Table
 from mooring.policy.queues.tree import QueueTree
+from mooring.policy.queues.usage import Usage
 from mooring.policy.victims.departures import Departures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mooring.model.books import Books
     from mooring.model.demand import Demand
@@ -41,35 +37,9 @@ if TYPE_CHECKING:
     from mooring.model.settings import Policy
     from mooring.policy.placing.ask import Part
     from mooring.policy.placing.profile import Profile
+    from mooring.policy.queues.lines import Request
+    from mooring.policy.victims.departures import TaskKey
     from mooring.policy.victims.evict import Victim
-
-TaskKey = tuple[str, str, int]
-"""(workload, group, task)."""
-HISTORY_TICK_S = 900.0
-"""How often history changes shares: no faster than work may be evicted for it."""
-AUTOMATIC = (GPU,)
-"""Resources that are shared fairly even where no queue says anything about them."""
-
-
-@dataclass(slots=True)
-class Hold:
-    """Room that is kept for a workload until all who are in it have left."""
-
-    seats: list[tuple[Sequence[int], Seats]]
-    until: float
-    leaving: dict[TaskKey, None] = field(default_factory=dict)
-    """Those who must be gone before it can start."""
-    size: Request = field(default_factory=dict)
-    """What it is charged."""
-    since: float = 0.0
-    is_move: bool = False
-    """It ran before and only moves: its start stays the one it had."""
-    is_growth: bool = False
-    """It is for one more unit of a workload that runs."""
-
-    def rows(self) -> list[int]:
-        """Return the rows of its room."""
-        return [row for _, seats in self.seats for row in seats.rows]
 
 
 class Desk:
@@ -83,11 +53,8 @@ class Desk:
         self.decisions: list[Decision] = []
         self.begun: dict[str, Past] = {}
         """Those who start in this cycle, and what they had been through before."""
-        self.holds: dict[str, Hold] = {}
-        fairness = policy.fairness
-        self.history = UsageHistory(fairness.window_s, fairness.half_life_s)
-        self.sampled = SampledUsage(fairness.usage_sampling_s, fairness.usage_half_life_s)
-        self._table: tuple[float, QueueTree, list[list[float]]] | None = None
+        self.holds = Holds(self)
+        self.usage = Usage(self)
         self.failures: dict[str, list[tuple[float, str]]] = {}
         """When work failed on nodes, lately, and whose it was."""
         self.failing: tuple[str, ...] = ()
@@ -133,16 +100,8 @@ class Desk:
         new.books = books
         new.attach(profile)
         new.entries = {name: entry.copy() for name, entry in self.entries.items()}
-        new.holds = {
-            name: replace(
-                hold,
-                seats=[(tasks, replace(each, rows=each.rows[:])) for tasks, each in hold.seats],
-                leaving=dict(hold.leaving),
-            )
-            for name, hold in self.holds.items()
-        }
-        new.history, new.sampled = self.history.copy(), self.sampled.copy()
-        new.latest, new._table = self.latest.copy(), self._table
+        new.holds, new.usage = self.holds.copy(new), self.usage.copy(new)
+        new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.fresh = dict(self.fresh)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
@@ -150,34 +109,6 @@ class Desk:
         new.failures = {node: times[:] for node, times in self.failures.items()}
         new.promises = self.promises.copy(new)
         return new
-
-    # -- history ----------------------------------------------------------------------------
-
-    def note_use(self) -> None:
-        """Let history know what is used from now on."""
-        tree, used = self.tree, self.books.usage_of
-        if self.policy.fairness.history_weight:
-            usage = {
-                (name, *pair): used[queue][column]
-                for queue, name in enumerate(tree.names)
-                for column, pair in enumerate(tree.pairs)
-                if used[queue][column]
-            }
-            capacity = dict(zip(tree.pairs, self.totals(ready=True), strict=True))
-            self.history.advance(self.now, usage, capacity)
-        if self._by_usage:
-            sums: dict[tuple[str, str], float] = {}
-            for queue, name in enumerate(tree.names):
-                for column, (_, resource) in enumerate(tree.pairs):
-                    sums[name, resource] = sums.get((name, resource), 0) + used[queue][column]
-            self.sampled.advance(self.now, sums)
-
-    def history_of_use(self) -> list[list[float]]:
-        """Return the part of each pair that each queue has used; it only changes now and then."""
-        known, tree = self._table, self.tree
-        if known is None or self.now >= known[0] + HISTORY_TICK_S or known[1] is not tree:
-            known = self._table = (self.now, tree, self.history.table(self.now, tree))
-        return known[2]
 
     def shun(self, nodes: tuple[str, ...], failing: tuple[str, ...]) -> None:
         """Place nothing on these nodes for now; of all that are failing it is told."""
@@ -191,7 +122,7 @@ class Desk:
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
         """Let these be the queues."""
         self.queues = queues
-        self._by_usage = any(queue.by_usage for queue in queues)
+        self.by_usage = any(queue.by_usage for queue in queues)
         self.backfills = any(queue.order == "backfill" for queue in queues)
         for queue in queues:
             self.books.queue(queue.name)
@@ -204,8 +135,8 @@ class Desk:
         books = self.books
         if self._counted == (books.epoch, len(books.queues)):
             return
-        books.charge_parts(self._memory_of_kind() if self.policy.profile == "kai" else None)
-        pairs = self._pairs()
+        books.charge_parts(memory_of_kind(books) if self.policy.profile == "kai" else None)
+        pairs = pairs_of(books, self.policy, self.queues)
         same = self._counted[1] == len(books.queues) and self.tree.pairs == pairs
         self._counted = (books.epoch, len(books.queues))
         if same:
@@ -215,36 +146,15 @@ class Desk:
         self.tree = QueueTree(books.queues, self.queues, pairs)
         capacity = self.totals() if self.policy.profile == "default" else None
         self.ledger = Ledger(self.tree, capacity)
-        self._groups = [self._find_groups(queue) for queue in range(self.tree.count)]
+        profile, queues = self.policy.profile, range(self.tree.count)
+        self._groups = [groups_for(self.tree, queue, profile) for queue in queues]
         choices = [
             {resource: group.flavors for group in groups for resource in group.resources}
             for groups in self._groups
         ]
         books.keep_usage(self.tree.path, self.tree.pairs, choices)
-        for name, hold in self.holds.items():
-            hold.size = self._held_size(name)
+        self.holds.measure()
         self.version += 1
-
-    def _memory_of_kind(self) -> dict[int, int]:
-        """Return the least memory of a device by kind of node, and (`BY_NODE`) of all."""
-        books, found = self.books, dict[int, int]()
-        for row in np.flatnonzero(books.present).tolist():
-            least = min((d.memory for d in books.nodes[row].devices if d.memory), default=0)
-            for kind in (books.kind_of[row], BY_NODE) if least else ():
-                found[kind] = min(found.get(kind, least), least)
-        return found
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        named = [(quota.flavor, quota.resource) for queue in self.queues for quota in queue.quotas]
-        if self.policy.profile == "kai":
-            return list(dict.fromkeys([("", GPU), ("", CPU), ("", MEMORY), *named]))
-        pairs = dict.fromkeys(named)
-        if self.policy.profile == "default" and len(self.queues) > 1:
-            for resource in AUTOMATIC:
-                if not any(what == resource for _, what in pairs):
-                    kinds = [self.books.kinds[kind] for kind in self.books.kinds_there()]
-                    pairs.update(dict.fromkeys((kind[0], resource) for kind in kinds))
-        return list(pairs)
 
     @property
     def has_groups(self) -> bool:
@@ -255,33 +165,9 @@ class Desk:
         """Return the resource groups that hold for a queue: its own, or those of a queue above."""
         return self._groups[queue]
 
-    def _find_groups(self, queue: int) -> tuple[ResourceGroup, ...]:
-        rules = [self.tree.queues[above] for above in self.tree.path[queue]]
-        if self.policy.profile == "kueue":
-            return next((groups_in(each) for each in rules if not each.local), ())
-        return next((each.groups for each in rules if each.groups), ())
-
     def totals(self, *, ready: bool = False) -> list[int]:
         """Return what the cluster has of every pair; perhaps only of nodes that are ready."""
-        books, rows = self.books, self.books.present
-        if ready:
-            rows = rows & np.array([node.ready for node in books.nodes], np.bool_)
-        price = {flavor.name: flavor.price for flavor in books.named_flavors}
-        found = []
-        for flavor, resource in self.tree.pairs:
-            if resource not in books.order:
-                found.append(0)
-                continue
-            r = books.order.row(resource)
-            each = books.capacity[r] * (1000 if r == GPU_ROW else 1)
-            if flavor:
-                kinds = [i for i, kind in enumerate(books.kinds) if flavor in kind]
-                found.append(int(each[rows & np.isin(books.kind, kinds)].sum()))
-            else:
-                worth = np.array([price.get(kind[0], 1.0) for kind in books.kinds] or [1.0])
-                factor = worth[books.kind] if r == GPU_ROW else 1.0
-                found.append(int((each * factor)[rows].sum()))
-        return found
+        return totals_of(self.books, self.tree.pairs, ready=ready)
 
     def queue_of(self, entry: Entry) -> Queue:
         """Return the queue of a workload."""
@@ -542,203 +428,6 @@ class Desk:
             self.departures.begin(key, row)
         else:
             self.departures.end(key)
-
-    def hold(
-        self,
-        entry: Entry,
-        found: Sequence[Seats],
-        leaving: Iterable[TaskKey],
-        which: Sequence[Sequence[int]] = (),
-    ) -> None:
-        """Keep room, which must be free or being released, for tasks of a workload.
-
-        `which` names the tasks of each of the seats; left out: the first ones that wait.
-        """
-        name = entry.workload.name
-        seats: list[tuple[Sequence[int], Seats]] = []
-        for i, each in enumerate(found):
-            members = entry.members[each.part.name]
-            seats.append((which[i] if which else members.pending()[: len(each.rows)], each))
-            for row, mask in zip(each.rows, each.devices, strict=True):
-                self.books.hold(name, members.demand, row, mask, entry.account, each.part.code)
-        self.books.commit()
-        until = self.now + self.policy.eviction.hold_s
-        leaves = dict.fromkeys(leaving)
-        self.holds[name] = hold = Hold(seats, until, leaves, self._held_size(name), self.now)
-        self.departures.expect(name, leaves, hold.rows())
-        if not entry.is_placed:
-            self.number_start(entry)
-        self.note_move(entry)
-        placements = tuple(self.placement(tasks, each) for tasks, each in seats)
-        self.decisions.append(Reserve(name, placements, until))
-
-    def keep_start(self, entry: Entry, started_at: float | None) -> None:
-        """Let one that is moved keep its place in the line of all who run: it is no new start."""
-        self.holds[entry.workload.name].since = started_at or 0.0
-        self.holds[entry.workload.name].is_move = True
-        self.note_move(entry)
-
-    def _held_size(self, name: str) -> Request:
-        """Return what a workload is charged for the room that is kept for it."""
-        size: Request = {}
-        for demand, _, _, account, flavor in self.books.holds[name]:
-            for pair, amount in self.books.bill(demand, account, flavor):
-                size[pair] = size.get(pair, 0) + amount
-        return size
-
-    def unhold(self, name: str) -> None:
-        """Open the room that is kept for a workload."""
-        hold = self.holds.pop(name, None)
-        if hold is not None:
-            self.departures.forget(name, hold.leaving, hold.rows())
-            self.books.unhold(name)
-            self.books.commit()
-            self.note_move(self.entries[name])
-
-    def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
-        """Note that tasks have left their places."""
-        for task in tasks:
-            key = (entry.workload.name, members.group.name, task)
-            self.departures.end(key)
-            for name in self.departures.awaited_by(key):
-                hold = self.holds[name]
-                del hold.leaving[key]
-                self.departures.forget(name, (key,), ())
-
-    def held_against(self, entry: Entry, members: Members, tasks: Iterable[int]) -> list[str]:
-        """Return those for whom room is kept that these tasks, which stay after all, are in."""
-        keys = [(entry.workload.name, members.group.name, task) for task in tasks]
-        return list(dict.fromkeys(n for key in keys for n in self.departures.awaited_by(key)))
-
-    def is_sound(self, name: str) -> bool:
-        """Return whether the room kept for a workload will do once all who must have left."""
-        hold, books = self.holds[name], self.books
-        flavors = [(seats.part.code, row) for _, seats in hold.seats for row in seats.rows]
-        charged = [flavor for *_, flavor in books.holds[name]]
-        for (code, row), flavor in zip(flavors, charged, strict=True):
-            if code == BY_NODE and flavor != books.kind_of[row]:
-                return False
-        mark = books.checkpoint()
-        books.unhold(name)
-        for who, group, task in hold.leaving:
-            other = self.entries[who]
-            members = other.members[group]
-            rows, devices = (members.rows[task],), (members.devices[task],)
-            books.end_release(members.demand, rows, other.account, members.flavor)
-            books.give(members.demand, rows, devices, other.account, members.flavor)
-        found = self._sit_down(self.entries[name], hold)
-        books.rollback(mark)
-        return found
-
-    def _may_grow(self, entry: Entry, hold: Hold) -> bool:
-        """Return whether a workload is still what room for one more unit was kept for."""
-        if entry.is_incomplete or not entry.is_placed:
-            return False
-        return all(
-            task < len(states) and states[task] == TaskState.PENDING
-            for tasks, seats in hold.seats
-            for states in (entry.members[seats.part.name].states,)
-            for task in tasks
-        )
-
-    def _sit_down(self, entry: Entry, hold: Hold) -> bool:
-        """Book the room that was kept, seat by seat; False: one of them will not do any more."""
-        books = self.books
-        self.placer.aim(entry.avoid)
-        for _, seats in hold.seats:
-            demand = entry.members[seats.part.name].demand
-            for row, mask in zip(seats.rows, seats.devices, strict=True):
-                fits = books.present[row] and self.placer.fit(seats.part).slots_of[-1][row]
-                if not fits or not books.has_devices(demand, row, mask):
-                    return False
-                books.take(demand, (row,), (mask,), entry.account, seats.part.code)
-        return True
-
-    def held(self) -> tuple[Held, ...]:
-        """Return the room that is kept for others, as values."""
-        return tuple(
-            Held(
-                name,
-                tuple(self.placement(tasks, seats) for tasks, seats in hold.seats),
-                hold.until,
-                tuple(hold.leaving),
-            )
-            for name, hold in self.holds.items()
-        )
-
-    def revive(self, held: Held) -> bool:
-        """Keep room again that an earlier life kept; False: it is not to be had any more."""
-        entry, rows = self.entries.get(held.workload), self.books.row_of
-        if entry is None or held.workload in self.holds:
-            return False
-        runs = any(members.staying() for members in entry.members.values())
-        if runs and (self.policy.profile != "default" or entry.is_incomplete):
-            return False
-        if any(node not in rows for placement in held.placements for node in placement.nodes):
-            return False
-        parts = self.beside(entry).root.leaves() if runs else self.ask_of(entry).leaves
-        leaves = {leaf.name: leaf for leaf in parts}
-        if any(placement.group not in leaves for placement in held.placements):
-            return False  # that was for more than its minimum
-        found = []
-        for each in held.placements:
-            seats = Seats(leaves[each.group], [rows[n] for n in each.nodes], list(each.devices))
-            found.append(seats)
-            if any(
-                self._is_taken(row, mask)
-                for row, mask in zip(seats.rows, seats.devices, strict=True)
-            ):
-                return False
-        leaving = [key for key in held.leaving if self._leaves(*key)]
-        self.hold(entry, found, leaving, [each.tasks for each in held.placements])
-        self.holds[held.workload].until = held.until
-        self.holds[held.workload].is_growth = runs
-        if entry.has_begun and not runs:
-            self.keep_start(entry, entry.started_at)
-        del self.decisions[-1]  # that is known already
-        return True
-
-    def _is_taken(self, row: int, mask: int) -> bool:
-        """Return whether somebody who stays is on one of these devices."""
-        return any(
-            members.rows[task] == row and members.devices[task] & mask
-            for entry in self.entries.values()
-            for members in entry.members.values()
-            for task in members.staying()
-        )
-
-    def _leaves(self, name: str, group: str, task: int) -> bool:
-        entry = self.entries.get(name)
-        states = entry.members[group].states if entry and group in entry.members else b""
-        return task < len(states) and states[task] == TaskState.RELEASING
-
-    def start_held(self) -> list[Entry]:
-        """Start those whose room is free by now; return them, and those who wait again.
-
-        Nobody waits longer than was said, nor for room that will not do any more.
-        """
-        found = []
-        for name in list(self.holds):
-            hold, entry = self.holds[name], self.entries[name]
-            is_void = hold.is_growth and not self._may_grow(entry, hold)
-            if hold.leaving and self.now < hold.until and not is_void:
-                continue
-            self.unhold(name)
-            found.append(entry)
-            mark = self.books.checkpoint()
-            if hold.leaving or is_void or not self._sit_down(entry, hold):
-                self.books.rollback(mark)
-                continue
-            number = entry.start_number
-            for tasks, seats in hold.seats:
-                members = entry.members[seats.part.name]
-                if not members.begun:
-                    members.reduce(len(seats.rows))
-                self.start(entry, tasks, seats)
-            entry.start_number = number
-            if hold.is_move:
-                entry.started_at = hold.since
-        return found
 
 
 # wide: all that is known of a task that has a place

@@ -97,8 +97,10 @@ class Hall:
         """Return the place of a workload in its queue."""
         workload = entry.workload
         deadline = LATER if workload.deadline_at is None else workload.deadline_at
-        priority = -self.desk.priority(entry)
-        return int(grows), priority, deadline, workload.submitted_at, entry.sequence
+        priority, shortness = -self.desk.priority(entry), 0.0
+        if self.desk.tree.queues[self.queue_of[workload.name]].by == "estimate":
+            shortness = LATER if workload.estimate_s is None else workload.estimate_s
+        return int(grows), priority, deadline, shortness, workload.submitted_at, entry.sequence
 
     def _line_of(self, entry: Entry, lines: Lines) -> Line:
         """Return the line of a workload's ask."""

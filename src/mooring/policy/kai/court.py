@@ -27,11 +27,12 @@ from mooring.policy.queues.tree import NOBODY
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
-    from mooring.policy.desk import Desk, TaskKey
+    from mooring.policy.desk import Desk
     from mooring.policy.kai.crew import Crew
     from mooring.policy.kai.seating import Seat
     from mooring.policy.kai.solver import Trial
     from mooring.policy.placing.ask import Ask
+    from mooring.policy.victims.departures import TaskKey
 
 Action = type[Consolidation] | type[Reclaim] | type[Preempt]
 PERIOD_S = 1.0
@@ -280,7 +281,9 @@ class _Cycle:
         ]
         found = by_group(crew, seats)
         every = [*leaving, *there]
-        self.desk.hold(crew.entry, [s for _, s in found], every, [tasks for tasks, _ in found])
+        self.desk.holds.keep(
+            crew.entry, [s for _, s in found], every, [tasks for tasks, _ in found]
+        )
 
     # -- making room ------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ class Round:
             for queue, out in enumerate(self.is_out)
         ]
         k = desk.policy.fairness.history_weight
-        history = desk.history_of_use() if k else None
+        history = desk.usage.table() if k else None
         return shares(tree, self.totals, requests, history, k)
 
     def request(self, crew: Crew, chosen: Chosen) -> Size:

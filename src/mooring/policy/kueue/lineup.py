@@ -123,7 +123,7 @@ class Lineup:
             self.runners[name] = self.runner(entry)
         if self.desk.tree.queues[queue].by_usage:
             amounts = {r: float(n) for r, n in requests.items() if _is_counted(r)}
-            self.desk.sampled.enter(name, entry.workload.queue, amounts)
+            self.desk.usage.sampled.enter(name, entry.workload.queue, amounts)
 
     def note_leaving(self, entry: Entry) -> None:
         """Note that work of a workload is on its way out, if any is."""
@@ -195,7 +195,7 @@ class Lineup:
             name: given.get(name, 1.0) * _BASE_UNITS.get(name, 1.0)
             for name in self.desk.books.order.names
         }
-        return self.desk.sampled.usage(self.desk.now, rules.name, rules.weight, weights)
+        return self.desk.usage.sampled.usage(self.desk.now, rules.name, rules.weight, weights)
 
     def settle_penalties(self) -> None:
         """Make what workloads were charged beforehand history, once a sample has been taken."""
@@ -205,7 +205,7 @@ class Lineup:
         sample = slot_at(desk.now, sampling_s)
         for name, entry in desk.entries.items():
             if entry.started_at is not None and slot_at(entry.started_at, sampling_s) < sample:
-                desk.sampled.settle(desk.now, name)
+                desk.usage.sampled.settle(desk.now, name)
 
 
 def _is_counted(resource: str) -> bool:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mooring.model.entry import Entry
-    from mooring.policy.desk import Desk, Hold
+    from mooring.policy.desk import Desk
+    from mooring.policy.holds import Hold
     from mooring.policy.placing.ask import Ask
     from mooring.policy.queues.lines import Item, Request
 
@@ -75,7 +76,7 @@ class Claims:
         requests = self.requests()
         totals = desk.totals(ready=True)
         fairness = desk.policy.fairness
-        history = desk.history_of_use() if fairness.history_weight else None
+        history = desk.usage.table() if fairness.history_weight else None
         key = (id(desk.tree), totals, requests, history)
         if self._known is not None and self._known[0] == key:
             return self._known[1]

@@ -16,7 +16,10 @@ from mooring.model.demand import DeviceKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mooring.policy.desk import Desk, TaskKey
+    from mooring.policy.desk import Desk
+
+TaskKey = tuple[str, str, int]
+"""(workload, group, task)."""
 
 
 class Departures:

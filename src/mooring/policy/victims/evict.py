@@ -195,4 +195,4 @@ def carry_out(
         if victim.is_whole:
             desk.note_leaving(victim.entry, victim.cause)
     leaving += desk.evict_many(victims, name)
-    desk.hold(entry, seats, leaving, which)
+    desk.holds.keep(entry, seats, leaving, which)
