@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.model.plan import Blocked, NotAllowed, OverQuota
-from mooring.model.queues import Flavor
+from mooring.model.queues import EvictionRules, Flavor
 from mooring.model.settings import Policy
 from tests.build import gang, on, task
 from tests.scenarios.story import Left, Story, queue
@@ -185,3 +185,54 @@ def test_what_cannot_be_made_to_leave_only_uses_quota() -> None:
     assert story.running() == ["fixed-0", "fixed-1", "plain"]
     assert story.why("fixed-2") == (OverQuota("team", "", "gpu", 2000, 0),)
     story.rests()
+
+
+# -- rules of a queue above -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("above", "own", "leaves"),
+    [
+        (EvictionRules(), EvictionRules(), True),
+        (EvictionRules(reclaim="never"), EvictionRules(), False),
+        (EvictionRules(reclaim="never"), EvictionRules(within_queue="never"), False),
+        (EvictionRules(reclaim="never"), EvictionRules(reclaim="any"), True),
+        (EvictionRules(within_queue="never"), EvictionRules(), True),
+    ],
+    ids=["nothing is said", "above", "each rule by itself", "the nearest counts", "another rule"],
+)
+def test_whom_a_queue_evicts_is_said_by_the_nearest_queue(
+    above: EvictionRules, own: EvictionRules, leaves: bool
+) -> None:
+    """A team would take back its quota from a guest; its department has something to say."""
+    tree = (
+        queue("org", eviction=above),
+        queue("team", 8, parent="org", eviction=own),
+        queue("guest"),
+    )
+    story = Story("a=8", *tree)
+    story.at(0, task("g", 8, queue="guest")).at(10, task("mine", 8, queue="team")).go(20)
+
+    assert story.running() == (["mine"] if leaves else ["g"])
+    story.rests()
+
+
+def test_a_department_forbids_preemption_in_its_teams() -> None:
+    org = queue("org", eviction=EvictionRules(within_queue="never"))
+    story = Story("a=8", org, queue("team", 8, parent="org"))
+    story.at(0, task("low", 8, queue="team"))
+    story.at(10, task("high", 8, queue="team", priority=1)).go(20)
+
+    assert story.running() == ["low"]
+    story.rests()
+
+
+@pytest.mark.parametrize(("profile", "running"), [("kueue", "g"), ("kai", "mine")])
+def test_other_profiles_know_no_rules_of_a_queue_above(profile: str, running: str) -> None:
+    """In kueue a queue that says nothing reclaims nothing; in kai whoever has quota does."""
+    org = queue("org", eviction=EvictionRules(reclaim="any" if profile == "kueue" else "never"))
+    tree = (org, queue("team", 8, parent="org"), queue("guest", 0, parent="org"))
+    story = Story("a=8", *tree, policy=Policy(profile=profile))
+    story.at(0, task("g", 8, queue="guest")).at(10, task("mine", 8, queue="team")).go(200)
+
+    assert story.running() == [running]

@@ -66,7 +66,11 @@ class Fungibility:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRules:
-    """Whom workloads of a queue may evict. Empty: what the profile does by default."""
+    """Whom workloads of a queue may evict.
+
+    What is empty is as the queue above says, and else as the profile does; in profile kueue only
+    what a queue says itself counts.
+    """
 
     within_queue: str = ""
     """`never`, `lower-priority`, or `lower-or-newer` (equal priority, later submission)."""

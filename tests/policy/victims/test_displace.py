@@ -284,18 +284,14 @@ class Twin:
     def causes(self, item: Item, after: list[list[int]]) -> Iterator[str]:
         """Yield the rows of the table that hold for a victim."""
         p, tree = self.p, self.tree
-        rules = tree.queues[p.queue].eviction
+        within, reclaim = self._rule("within_queue"), self._rule("reclaim")
         if item.queue == p.queue:
-            if (
-                rules.within_queue != "never"
-                and self._outranks(item)
-                and self._ran(item, "preempt")
-            ):
+            if within != "never" and self._outranks(item) and self._ran(item, "preempt"):
                 yield "preempt"
             return
-        if rules.reclaim == "never":
+        if reclaim == "never":
             return
-        if rules.reclaim == "lower-priority" and item.priority >= p.priority:
+        if reclaim == "lower-priority" and item.priority >= p.priority:
             return
         mine, theirs = tree.common(p.queue, item.queue)
         classes = self.key[item.name][1]
@@ -311,15 +307,21 @@ class Twin:
         level = self.yardstick.level(mine, bare, [pair for pair, _ in p.size])
         if all(u <= q for u, q in zip(used, quota, strict=True)) and self._ran(item, "quota"):
             yield "quota"
-        within = all(u <= s for u, s in zip(used, share, strict=True))
-        if is_beyond and within and self._ran(item, "fair-share"):
+        in_share = all(u <= s for u, s in zip(used, share, strict=True))
+        if is_beyond and in_share and self._ran(item, "fair-share"):
             yield "fair-share"
         if is_beyond and level < classes[0] and self._ran(item, "leximin"):
             yield "leximin"
 
+    def _rule(self, key: str) -> str:
+        """Return what the nearest queue says about whom the newcomer may evict."""
+        path = self.tree.path[self.p.queue]
+        said: list[str] = [getattr(self.tree.queues[each].eviction, key) for each in path]
+        return next(filter(None, said), "")
+
     def _outranks(self, item: Item) -> bool:
         p = self.p
-        rule = self.tree.queues[p.queue].eviction.within_queue
+        rule = self._rule("within_queue")
         if item.priority < p.priority or (item.unit and item.priority == p.priority):
             return True
         newer = item.priority == p.priority and item.rank > p.rank

@@ -52,7 +52,7 @@ class Hall:
         """Put a workload in line for what it misses: its minimum, or more for its groups."""
         lines = self.lines_of(entry)
         self._classes[entry.queue, self.desk.priority(entry)] = None
-        by_age = self.desk.queue_of(entry).eviction.within_queue == "lower-or-newer"
+        by_age = self.desk.tree.eviction[entry.queue].within_queue == "lower-or-newer"
         self.has_rivals |= len(self._classes) > 1 or entry.is_elastic or by_age
         if entry.has_begun:
             forget_passes(entry)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.model.queues import Queue
+from mooring.model.queues import EvictionRules, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +48,9 @@ class QueueTree:
             for path in self.path
         ]
         """How each queue is served: as it says, or as the nearest queue above that says."""
+        self.eviction = [self._rules(path) for path in self.path]
+        """Whom workloads of each queue may evict, each rule as the nearest queue says. Profile
+        kueue goes by what its queues say themselves."""
         self.roots = [queue for queue, parent in enumerate(self.parent) if parent == NOBODY]
         self._set_columns()
 
@@ -55,6 +58,17 @@ class QueueTree:
         while queue != NOBODY:
             yield queue
             queue = self.parent[queue]
+
+    def _rules(self, path: tuple[int, ...]) -> EvictionRules:
+        """Return the rules of a queue: its own, and what it does not say from above."""
+        said = [self.queues[above].eviction for above in path]
+        thresholds = (rules.borrowing_threshold for rules in said)
+        return EvictionRules(
+            within_queue=next((r.within_queue for r in said if r.within_queue), ""),
+            reclaim=next((r.reclaim for r in said if r.reclaim), ""),
+            while_borrowing=next((r.while_borrowing for r in said if r.while_borrowing), ""),
+            borrowing_threshold=next((most for most in thresholds if most is not None), None),
+        )
 
     def _set_columns(self) -> None:
         """Set per queue and pair: quota, limit, weight, borrowing and lending limit."""

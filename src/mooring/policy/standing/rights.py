@@ -188,7 +188,7 @@ class Rights:
 
     def _outranks(self, item: Item) -> bool:
         """Return whether the newcomer may preempt one of its own queue."""
-        p, rule = self.newcomer, self.desk.tree.queues[self.newcomer.queue].eviction.within_queue
+        p, rule = self.newcomer, self.desk.tree.eviction[self.newcomer.queue].within_queue
         if rule == "never" or not item.preemptible:
             return False
         if p.unit:  # minima of its queue are served before it, so it takes none of them
@@ -209,7 +209,7 @@ class Rights:
             return
         after = After(self.line, self.newcomer, [item for item, _ in gone])
         tree, p = self.desk.tree, self.newcomer
-        rule = tree.queues[p.queue].eviction.reclaim
+        rule = tree.eviction[p.queue].reclaim
         some = self._others if some is None else some
         for item, key in some if rule != "never" else ():
             if rule == "lower-priority" and item.priority >= p.priority:

@@ -76,7 +76,7 @@ class Spans:
         self.desk = desk
         self.line = line
         self.newcomer = newcomer
-        self._rules = desk.tree.queues[newcomer.queue].eviction
+        self._rules = desk.tree.eviction[newcomer.queue]
         self._path = desk.tree.path[newcomer.queue]
 
     @cached_property

@@ -87,7 +87,7 @@ class Hunt:
             return False
         if choice.is_start and desk.promises.owed_to(entry, choice.offer) is not None:
             return False
-        if desk.tree.queues[newcomer.queue].eviction.reclaim == "lower-priority":
+        if desk.tree.eviction[newcomer.queue].reclaim == "lower-priority":
             return False
         return not any(chain.guest for chain in line.chains(newcomer.queue))
 
