@@ -182,6 +182,7 @@ class Engine:
         desk.now = now
         desk.usage.note()
         self._workloads.number_starts()
+        self._mender.open_cycle()
         for held in self._held:
             if desk.holds.revive(held):
                 self._court.leave(desk.entries[held.workload])
@@ -193,23 +194,23 @@ class Engine:
             return self._quiet
         self._arrivals.learn(now, self.policy)
         desk.decisions = []
-        desk.fresh.clear()
         desk.begun = {}
         told: dict[str, None] = {}
         wakes = [self._upkeep.run()]
         self._mender.shrink()
         wakes.append(self._mender.mend(told))
-        self._mender.start_held(told)
+        self._mender.keep_word(told)
         wakes += self._serve()
         wakes.append(self._mender.undo_stale())
         wakes.append(self._move(told))
-        while self._mender.take_back(told):
+        while self._mender.take_back(told) and self.policy.profile == "default":
             wakes += self._serve()
         self.books.commit()
         desk.usage.note()
         wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
-        waiting = tuple([Waiting(name, self.reasons(name)) for name in told])
+        some = () if self._is_shadow else told  # nobody listens to a shadow
+        waiting = tuple([Waiting(name, self.reasons(name)) for name in some])
         wakes += self._upkeep.expect(desk.decisions)
         wake_at = min((wake for wake in wakes if wake is not None), default=None)
         self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)

@@ -115,6 +115,23 @@ class Mender:
                 self.desk.evict(entry, members, gone, "resized")
         resized.clear()
 
+    def open_cycle(self) -> None:
+        """Let those be asked to leave again who were not to be in the last cycle."""
+        for name in self.desk.firm:
+            if name in self.desk.entries:
+                self.desk.note_move(self.desk.entries[name])
+        self.desk.firm = {}
+
+    def keep_word(self, told: dict[str, None]) -> None:
+        """Start those whose room is free by now, as was said: others have left for them.
+
+        Nobody sends them away in the same cycle; that would have been in vain.
+        """
+        before = len(self.desk.decisions)
+        self.start_held(told)
+        binds = [each for each in self.desk.decisions[before:] if isinstance(each, Bind)]
+        self.desk.firm = dict.fromkeys(each.workload for each in binds)
+
     def start_held(self, told: dict[str, None]) -> None:
         """Start those whose room is free by now; they wait for more, or again."""
         for entry in self.desk.holds.start_free():
@@ -122,14 +139,15 @@ class Mender:
             self.needs.queue_up(entry)
 
     def take_back(self, told: dict[str, None]) -> bool:
-        """Let nobody start and leave in one plan: who was to leave at once has not started.
+        """Let nobody come and leave in one plan: what was to leave at once has not come.
 
-        Whoever it was to leave for starts, if all others have left; it waits again itself. Return
-        whether there was anybody: every exchange makes the line better, so that this comes to rest.
+        That goes for starts, for what a gang missed and for units above a minimum. Whoever it was
+        to leave for starts, if all others have left; it waits again itself. Return whether there
+        was anybody: every exchange makes the line better, so that this comes to rest.
         """
         desk = self.desk
-        if desk.policy.profile != "default":
-            return False
+        if self.needs.court_mends:
+            return False  # that court does so itself
         bound = {spot for each in desk.decisions if isinstance(each, Bind) for spot in each.spots}
         evicts = [each for each in desk.decisions if isinstance(each, Evict) and each.beneficiary]
         both = {spot: None for each in evicts for spot in each.spots if spot in bound}

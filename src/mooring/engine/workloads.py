@@ -88,7 +88,9 @@ class Workloads:
         entry = self._enter(event.workload)
         for group, code in codes_of(desk, event).items():
             entry.members[group].flavor = code
-        entry.started_at = entry.running_since = event.started_at
+        entry.started_at, entry.running_since = event.started_at, event.running_since
+        if event.running_since is None and not event.starting:
+            entry.running_since = event.started_at
         self._found[event.workload.name] = None
         self._book_found(entry, event)
         self.upkeep.look_at(event.workload.name)
@@ -99,6 +101,7 @@ class Workloads:
                     members.reduce(members.begun)
         if event.placements or event.finished:
             self.needs.look_after(entry, "lost-node")
+            self.needs.resized[event.workload.name] = None  # it may have been edited meanwhile
         else:
             entry.charged_only = True
             charge_whole(desk.books, entry, 1)
@@ -118,6 +121,9 @@ class Workloads:
             devices = placement.devices
             books.take(members.demand, rows, devices, entry.account, members.flavor)
             note(members, placement.tasks, rows, devices, TaskState.RUNNING)
+        for group, tasks in event.starting:
+            for task in tasks:
+                entry.members[group].states[task] = TaskState.BOUND
         for group, tasks in event.releasing:
             members = entry.members[group]
             for task in tasks:
@@ -165,6 +171,7 @@ class Workloads:
         queue = desk.books.queue(workload.queue)
         desk.mind_pairs()
         desk.version += 1
+        desk.edits += 1
         if not entry.has_begun:
             entry.workload, entry.queue = workload, queue
             self._set_members(entry)

@@ -11,7 +11,7 @@ from mooring.model.memory import NO_PAST, Past
 from mooring.model.workload import PodGroup, TaskState, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NOWHERE = -1
 
@@ -166,6 +166,14 @@ class Entry:
     def is_incomplete(self) -> bool:
         """Return whether tasks of a minimum are missing."""
         return not self._has_enough(lambda members: not members.missing)
+
+    def is_whole_with(self, tasks: Mapping[str, int]) -> bool:
+        """Return whether so many tasks of each group are its minimum, or as few as may be."""
+        return self._has_enough(
+            lambda members: (
+                tasks.get(members.group.name, 0) >= (members.group.partial or members.group.min)
+            )
+        )
 
     def _has_enough(self, is_enough: Callable[[Members], bool]) -> bool:
         """Return whether all groups are as they should, or as many as are needed."""

@@ -74,10 +74,12 @@ class Desk:
         self.departures = Departures(self)
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
-        self.fresh: dict[str, None] = {}
-        """Those who start in this cycle: nobody is asked to leave who is only just told to come."""
+        self.firm: dict[str, None] = {}
+        """Those who start in this cycle where others have left for them: nobody asks them now."""
         self.starts = 0
         """How many workloads have started."""
+        self.edits = 0
+        """How often workloads were edited."""
         self.version = 0
         """Changes with everything that could let one workload displace another."""
         self._counted = (-1, -1)
@@ -103,7 +105,7 @@ class Desk:
         new.holds, new.usage = self.holds.copy(new), self.usage.copy(new)
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
-        new.fresh = dict(self.fresh)
+        new.firm = dict(self.firm)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
@@ -278,7 +280,6 @@ class Desk:
         self.books.commit()
         if entry.started_at is None or not entry.is_placed:
             entry.started_at = self.now
-            self.fresh[entry.workload.name] = None
             self.number_start(entry)
             self.begun[entry.workload.name] = entry.past
         if not seats.rows:

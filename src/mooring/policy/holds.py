@@ -246,6 +246,8 @@ class Holds(Mapping[str, Hold]):
             return False
         parts = self.desk.beside(entry).root.leaves() if runs else self.desk.ask_of(entry).leaves
         leaves = {leaf.name: leaf for leaf in parts}
+        if not self._is_what_it_was(entry, held):
+            return False
         if any(placement.group not in leaves for placement in held.placements):
             return False  # that was for more than its minimum
         found = []
@@ -265,6 +267,20 @@ class Holds(Mapping[str, Hold]):
             self.keep_start(entry, entry.started_at)
         del self.desk.decisions[-1]  # that is known already
         return True
+
+    def _is_what_it_was(self, entry: Entry, held: Held) -> bool:
+        """Return whether a workload asks for what room was kept for: it may have been edited."""
+        counts: dict[str, int] = {}
+        for each in held.placements:
+            members = entry.members.get(each.group)
+            if members is None or max(each.tasks, default=-1) >= len(members.states):
+                return False
+            counts[each.group] = counts.get(each.group, 0) + len(each.tasks)
+            shape = members.demand.shape
+            wanted = {bool(mask) if shape.mig else mask.bit_count() for mask in each.devices}
+            if wanted - {bool(shape.gpus) if shape.mig else shape.gpus}:
+                return False
+        return entry.has_begun or entry.is_whole_with(counts)
 
     def _is_taken(self, row: int, mask: int) -> bool:
         """Return whether somebody who stays is on one of these devices."""

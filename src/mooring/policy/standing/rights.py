@@ -82,9 +82,6 @@ class Rights:
         p = self.newcomer
         if not item.preemptible or item.workload == p.workload:
             return
-        if item.workload in self.desk.fresh:
-            self.until = self.desk.now  # in the next cycle
-            return
         if self.is_due and self._is_in_the_way(item, key) and self._ran(item, "overtaker"):
             self._own.append((item, "overtaker"))
         elif self._may_be_let_by(item) and self._ran(item, "quantum"):

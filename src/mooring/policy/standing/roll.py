@@ -161,7 +161,7 @@ class Roll:
             size,
             (int(preemptible), -priority, int(unit > 0), workload.submitted_at, name, unit),
             priority,
-            preemptible,
+            preemptible and name not in desk.firm,
             float(entry.start_number),
             entry.running_since,
             name in desk.overtakers,
