@@ -11,6 +11,7 @@ import numpy as np
 
 from mooring.metrics.fairness import Queues
 from mooring.metrics.fragments import Fragments
+from mooring.metrics.frames import Camera
 from mooring.metrics.people import People
 from mooring.metrics.spans import Curves, OverTime
 from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary, Waited
@@ -24,6 +25,7 @@ from mooring.model.workload import TaskState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mooring.metrics.frames import Film
     from mooring.metrics.job import Job
     from mooring.model.events import Event
     from mooring.model.plan import Plan, Reason
@@ -78,6 +80,7 @@ class Metrics:
         self._gar, self._gfr = OverTime(), OverTime()
         self._names = [queue.name for queue in start.queues][:MOST_QUEUES]
         self._curves = Curves(self.begin, _FIXED + len(self._names))
+        self._camera = Camera(cluster, self.begin)
         self._integrals = Integrals()
         self._sample = (start.now, 0.0)
         self._counts = Counter[str]()
@@ -147,6 +150,7 @@ class Metrics:
         integrals.running += people.running_milli * seconds
         integrals.crumbs += totals.crumbs * seconds
         integrals.useless += self._demand(begin) * totals.installed * seconds
+        self._camera.pass_time(now)
         self._queues.pass_time(begin, now, totals.installed)
         used = [self._queues.used.get(name, 0) / WHOLE for name in self._names]
         waiting, held = people.waiting_milli / WHOLE, people.held_milli / WHOLE
@@ -197,7 +201,7 @@ class Metrics:
         """Count the work that has to be done again."""
         assert job.runs_since is not None
         self._counts["broken"] += at >= self.begin
-        self._lose(job, saved_until(job.workload, job.runs_since, at), at)
+        self._lose(job, job.workload.saved_until(job.runs_since, at), at)
 
     def _lose(self, job: Job, begin: float, end: float) -> None:
         self._integrals.lost += max(end - max(begin, self.begin), 0.0) * job.most_milli
@@ -246,6 +250,10 @@ class Metrics:
             self._waits.worst(waiting),
         )
 
+    def film(self) -> Film:
+        """Return how full every node was over time."""
+        return self._camera.film()
+
     def _waiting(self) -> Iterator[Waited]:
         for job in self._people.jobs.values():
             if job.in_window and job.started_at is None and job.gpus:
@@ -280,9 +288,3 @@ def _waited(job: Job, now: float) -> Waited:
     wanted = job.workload
     is_waiting = job.runs_since is None
     return Waited(wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s, is_waiting)
-
-
-def saved_until(workload: Workload, since: float, at: float) -> float:
-    """Return up to when the work of a run is saved that began at `since` and broke off at `at`."""
-    checkpoint = workload.checkpoint_at
-    return since if checkpoint is None else min(max(checkpoint, since), at)

@@ -1,0 +1,101 @@
+"""Numbers of runs into a page, and into plain data with the same numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from mooring.metrics.frames import Film
+from mooring.metrics.summary import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_PLACE = "/*DATA*/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: what was tried, and what came of it."""
+
+    name: str
+    summary: Summary
+    film: Film | None = None
+
+
+def as_data(run: Run) -> dict[str, Any]:
+    """Return the numbers of a run as plain data."""
+    return {"name": run.name, **asdict(run.summary)}
+
+
+def headline(run: Run) -> dict[str, float | int | str | None]:
+    """Return one row of the table that comes first."""
+    summary = run.summary
+    started = sum(curve.started for curve in summary.waits)
+    waits = sum((curve.mean or 0.0) * curve.started for curve in summary.waits)
+    return {
+        "policy": run.name,
+        "gar_median": summary.gar.median,
+        "sor": summary.sor,
+        "sor_useful": summary.sor_useful,
+        "gfr": summary.gfr.mean,
+        "mean_wait_s": waits / started if started else None,
+        "longest_wait_s": max((curve.longest for curve in summary.waits), default=0.0),
+        "started": summary.started,
+        "waiting": sum(curve.waiting for curve in summary.waits),
+        "jtted": summary.tted.time,
+        "evictions": summary.evictions.workloads,
+        "lost_gpu_hours": summary.evictions.lost_gpu_hours,
+        "jain": summary.fairness.jain,
+    }
+
+
+def write_csv(runs: Sequence[Run]) -> str:
+    """Return the headline table as CSV."""
+    rows = [headline(run) for run in runs]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_page(title: str, about: str, runs: Sequence[Run]) -> str:
+    """Return the page."""
+    data = {
+        "title": title,
+        "about": about,
+        "runs": [as_data(run) | {"headline": headline(run), "film": _film(run)} for run in runs],
+    }
+    text = json.dumps(_short(data), separators=(",", ":"), allow_nan=False)
+    page = resources.files("mooring.report").joinpath("page.html").read_text("utf-8")
+    return page.replace(_PLACE, text.replace("</", "<\\/"))
+
+
+def _film(run: Run) -> dict[str, Any] | None:
+    """Return the pictures, with the nodes gathered by their domains."""
+    if run.film is None or not run.film.frames:
+        return None
+    groups: list[dict[str, Any]] = []
+    for place in run.film.places:
+        path = "/".join(place.path)
+        if not groups or groups[-1]["path"] != path:
+            groups.append({"path": path, "nodes": []})
+        groups[-1]["nodes"].append(place.name)
+    return {"groups": groups, "frames": run.film.frames}
+
+
+def _short(value: Any) -> Any:
+    """Return data with numbers to five digits: a page is to look at."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _short(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(each) for each in value]
+    return value
