@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from mooring.policy.headroom import Promise
 
 EMPTY = Plan()
+MOST_ROUNDS = 64
+"""So often a court is asked again in one cycle because somebody would come and leave in it."""
 COURTS: dict[str, Callable[[Desk], Court]] = {
     "default": DefaultCourt,
     "kai": KaiCourt,
@@ -203,8 +205,7 @@ class Engine:
         wakes += self._serve()
         wakes.append(self._mender.undo_stale())
         wakes.append(self._move(told))
-        while self._mender.take_back(told) and self.policy.profile == "default":
-            wakes += self._serve()
+        wakes += self._take_back(told)
         self.books.commit()
         desk.usage.note()
         wakes += [hold.until for hold in desk.holds.values()]
@@ -223,6 +224,16 @@ class Engine:
             return self._turns.serve(self, court)
         self._turns.note_ends()
         return [court.serve()]
+
+    def _take_back(self, told: dict[str, None]) -> list[float | None]:
+        """Let nobody come and leave in one plan; return when to look again."""
+        wakes: list[float | None] = []
+        for _ in range(MOST_ROUNDS if self.policy.profile == "default" else 0):
+            if not self._mender.take_back(told):
+                return wakes
+            wakes += self._serve()
+        self._mender.take_back(told)
+        return [*wakes, self.desk.now] if wakes else []  # the rest is for the next cycle
 
     def _move(self, told: dict[str, None]) -> float | None:
         """Move running work where that pays; who starts by that waits only for it."""
