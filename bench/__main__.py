@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, policy
+from bench import core, policy, sim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,12 @@ def main(prefixes: list[str]) -> int:
 
 def _results(prefixes: list[str]) -> Iterator[Result]:
     """Yield all results of the parts that are asked for."""
-    for part, run in (("core.", core.run), ("policy.", lambda: policy.run(prefixes))):
+    parts = (
+        ("core.", core.run),
+        ("policy.", lambda: policy.run(prefixes)),
+        ("sim.", lambda: sim.run(prefixes)),
+    )
+    for part, run in parts:
         if not prefixes or any(p.startswith(part) or part.startswith(p) for p in prefixes):
             yield from run()
 

@@ -14,6 +14,8 @@ from mooring.cli.decide import decide
 from mooring.cli.defragment import defragment
 from mooring.cli.demo import Show, demo
 from mooring.cli.experiment import Choice, openb
+from mooring.cli.philly import Choice as PhillyChoice
+from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
@@ -31,6 +33,7 @@ from mooring.engine import EventError
 from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
+from mooring.sim.philly import NODES, ORDERS
 from mooring.sim.settle import promises_of, standings_of
 from mooring.sim.traces import Options, trace_schema
 
@@ -231,6 +234,46 @@ def _add_experiment(commands: Commands) -> None:
         "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
     )
     _add_output(study)
+    _add_philly(studies)
+
+
+def _add_philly(studies: Commands) -> None:
+    study = _add(studies, "philly", _philly, "queueing of the Philly jobs, by policy")
+    study.description = (
+        "Run the 82,247 Philly jobs on one cluster of 8-GPU nodes under each policy, all with the "
+        "same placement, and print how long they wait: completion less submission less duration."
+    )
+    study.add_argument(
+        "--traces",
+        metavar="DIR",
+        default=os.environ.get("MOORING_TRACES") or ".",
+        help="folder of the traces; default MOORING_TRACES of the environment, or here",
+    )
+    study.add_argument(
+        "--nodes",
+        metavar="N",
+        nargs="+",
+        type=_whole(16, 100_000),
+        default=NODES,
+        help=f"default {' and '.join(map(str, NODES))}",
+    )
+    study.add_argument(
+        "--policy",
+        metavar="NAME",
+        nargs="+",
+        choices=tuple(ORDERS),
+        default=tuple(ORDERS),
+        help=f"default all: {', '.join(ORDERS)}",
+    )
+    study.add_argument(
+        "--jobs", metavar="N", type=_whole(1, 1024), default=1, help="processes; default one"
+    )
+    _add_output(study)
+
+
+def _philly(arguments: argparse.Namespace) -> int:
+    chosen = arguments.traces, arguments.nodes, arguments.policy, arguments.jobs
+    return philly(PhillyChoice(*chosen), as_json=arguments.output == "json")
 
 
 def _add_traces(commands: Commands) -> None:

@@ -8,7 +8,10 @@ that work done twice counts.
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +19,7 @@ import numpy as np
 from mooring.model.events import Ended
 from mooring.model.plan import Evict
 from mooring.model.queues import Queue
-from mooring.model.settings import Policy
+from mooring.model.settings import Eviction, Policy
 from mooring.sim.run import Run
 from mooring.sim.traces.intake import Arrivals, Options
 from mooring.sim.traces.registry import find
@@ -34,11 +37,21 @@ TRACE = "philly-jobs"
 NODES = (96, 64)
 LINE = "philly"
 PLACEMENT = Policy(
-    small="binpack", rest="spread", gang="e-binpack", devices="lowest", mix_learns=False
+    small="binpack",
+    rest="spread",
+    gang="e-binpack",
+    devices="lowest",
+    mix_learns=False,
+    eviction=Eviction(consolidates=False),
 )
+"""The rule of the table; nobody is moved to another place."""
 CHECKPOINT_S = 1800.0
 TICK = 1000
 """Ends between two signs of life."""
+
+
+def _nobody(done: int) -> None:
+    """Hear nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +88,7 @@ class Row:
 
 def load_of(folder: str, nodes: int, order: Order, first: int | None = None) -> Load:
     """Return the trace on so many nodes, in one line, perhaps only its first jobs."""
-    reading = find(TRACE, folder).read(Options(nodes=nodes, known=order.known))
-    arrivals = reading.load.arrivals
-    assert isinstance(arrivals, Arrivals)
+    load, arrivals = _read(folder, nodes, order.known)
 
     def edit(workload: Workload) -> Workload:
         """Let a job wait in the one line; its virtual cluster is only whose it is."""
@@ -90,7 +101,14 @@ def load_of(folder: str, nodes: int, order: Order, first: int | None = None) -> 
 
     some = arrivals.edited(edit)
     some = some if first is None else some.first(first)
-    return replace(reading.load, arrivals=some, queues=(order.queue,))
+    return replace(load, arrivals=some, queues=(order.queue,))
+
+
+@lru_cache(maxsize=4)
+def _read(folder: str, nodes: int, known: bool) -> tuple[Load, Arrivals]:
+    load = find(TRACE, folder).read(Options(nodes=nodes, known=known)).load
+    assert isinstance(load.arrivals, Arrivals)
+    return load, load.arrivals
 
 
 # wide: which row, of how much of the trace, and who hears how far it is
@@ -99,7 +117,7 @@ def run_one(
     nodes: int,
     policy: str,
     first: int | None = None,
-    tick: Callable[[int], None] = lambda done: None,
+    tick: Callable[[int], None] = _nobody,
 ) -> Row:
     """Run the trace once. `tick` hears of jobs as they are done."""
     waits = Waits(tick)
@@ -109,16 +127,27 @@ def run_one(
     return waits.row(nodes, policy)
 
 
-def rows(
-    folder: str,
-    nodes: Sequence[int] = NODES,
-    policies: Sequence[str] = tuple(ORDERS),
-    tick: Callable[[int], None] = lambda done: None,
+def job_count(folder: str) -> int:
+    """Return how many jobs the trace has."""
+    return len(_read(folder, NODES[0], ORDERS["fifo"].known)[1])
+
+
+def run_all(
+    folder: str, runs: Sequence[tuple[int, str]], jobs: int, tick: Callable[[int], None]
 ) -> Iterator[Row]:
-    """Yield the rows of the table, one by one."""
-    for count in nodes:
-        for policy in policies:
-            yield run_one(folder, count, policy, tick=tick)
+    """Yield the row of every (nodes, policy) as it is done, in so many processes."""
+    if jobs <= 1 or len(runs) <= 1:
+        yield from (run_one(folder, nodes, policy, tick=tick) for nodes, policy in runs)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(runs)), get_context("spawn"))
+    try:
+        waiting = [pool.submit(run_one, folder, nodes, policy) for nodes, policy in runs]
+        for future in as_completed(waiting):
+            row = future.result()
+            tick(row.jobs)
+            yield row
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class Waits:

@@ -1,0 +1,65 @@
+"""`mooring experiment philly`: the queueing table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.words import counted
+from mooring.sim.philly import Row, job_count, run_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HEADS = ("nodes", "policy", "mean wait s", "p90", "p99", "longest", "evictions")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to run."""
+
+    traces: str
+    nodes: Sequence[int]
+    policies: Sequence[str]
+    jobs: int = 1
+
+
+def philly(choice: Choice, *, as_json: bool) -> int:
+    """Run the Philly jobs under every policy and print the table; return the exit code."""
+    found: list[Row] = []
+    runs = [(nodes, policy) for nodes in choice.nodes for policy in choice.policies]
+    interrupted = False
+    with progress() as bar:
+        task = bar.add_task("reading", total=None)
+        bar.reset(task, total=job_count(choice.traces) * len(runs), description="jobs")
+        began_at = monotonic()
+        try:
+            found += run_all(choice.traces, runs, choice.jobs, lambda n: bar.advance(task, n))
+        except KeyboardInterrupt:
+            interrupted = True
+    found.sort(key=lambda row: runs.index((row.nodes, row.policy)))
+    if as_json:
+        print_json([asdict(row) for row in found])
+    else:
+        _print_table(found, monotonic() - began_at)
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _print_table(rows: Iterable[Row], took_s: float) -> None:
+    shown = [
+        (
+            str(row.nodes),
+            row.policy,
+            *(f"{wait:,.0f}" for wait in (row.mean_wait, row.p90, row.p99, row.max_wait)),
+            f"{row.evictions:,}",
+        )
+        for row in rows
+    ]
+    console = Terminal()
+    console.print(table(_HEADS, shown, right=(_HEADS[0], *_HEADS[2:])))
+    console.print(f"\n{counted(len(shown), 'run')} in {took_s:.1f} s.")
