@@ -163,8 +163,11 @@ def _hopeless(nodes: int) -> tuple[Engine, int]:
 
 
 def _consolidate(nodes: int) -> tuple[Engine, int]:
-    """Every node has 5 GPUs free and 6 are wanted: one workload of each such node must move."""
-    engine = cluster(nodes, {BORROWER: 0, OWNER: 41 * 60})
+    """Every node has 5 GPUs free and 6 are wanted: one workload of each such node must move.
+
+    All who run are within their quota, so that nobody may be asked to leave for good.
+    """
+    engine = cluster(nodes, {BORROWER: 3 * nodes, OWNER: 41 * 60})
     fill(engine, range(nodes), per_node=3)
     for i in range(41):
         engine.observe(Submitted(_workload(f"w{i}", _shape(6), 10, at=i)))

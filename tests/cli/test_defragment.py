@@ -55,7 +55,9 @@ def test_what_the_policy_would_do_is_said(
 ) -> None:
     path = tmp_path / "scenario.yaml"
     text = Path(EXAMPLE).read_text("utf-8")
-    path.write_text(f"{text}policy: {{defragmentation: {rules}}}\n", "utf-8")
+    calm = "eviction: {consolidates: false}"
+    assert calm in text
+    path.write_text(text.replace(calm, f"{calm}, defragmentation: {rules}"), "utf-8")
 
     assert main(["defragment", str(path)]) == 0
 

@@ -15,7 +15,7 @@ from mooring.model.events import Adopted, NodeJoined, PolicyChanged, Submitted
 from mooring.model.plan import Bind, Evict, Leaving, Reserve
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
-from mooring.model.settings import Defragmentation, Headroom, Policy
+from mooring.model.settings import Defragmentation, Eviction, Headroom, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
 from tests.build import (
@@ -40,8 +40,15 @@ if TYPE_CHECKING:
     from mooring.model.workload import Workload
 
 HOUR = 3600.0
-AUTOMATIC = Policy(defragmentation=Defragmentation(automatic=True, ratio=2.0, budget=1000.0))
-TIDY = Policy(defragmentation=Defragmentation(automatic=True, ratio=0.0, budget=1000.0))
+CALM = Eviction(consolidates=False)
+"""Nobody is moved but by defragmentation."""
+PLAIN = Policy(eviction=CALM)
+AUTOMATIC = Policy(
+    eviction=CALM, defragmentation=Defragmentation(automatic=True, ratio=2.0, budget=1000.0)
+)
+TIDY = Policy(
+    eviction=CALM, defragmentation=Defragmentation(automatic=True, ratio=0.0, budget=1000.0)
+)
 
 
 def timed(work: Workload, hours: float) -> Workload:
@@ -49,7 +56,7 @@ def timed(work: Workload, hours: float) -> Workload:
     return replace(work, estimate_s=hours * HOUR)
 
 
-def halves(policy: Policy = Policy(), hours: float = 6.0) -> World:
+def halves(policy: Policy = PLAIN, hours: float = 6.0) -> World:
     """Return three nodes with half of their devices in use, and a whole node wanted."""
     world = cluster("a=8 b=8 c=8", policy=policy)
     for name in "abc":
@@ -146,7 +153,7 @@ def test_nobody_is_moved_who_has_just_started() -> None:
 
 
 def test_without_any_idea_of_the_end_a_day_is_counted() -> None:
-    world = cluster("a=8 b=8")
+    world = cluster("a=8 b=8", policy=PLAIN)
     for name in "ab":
         world.adopt(task(f"t-{name}", 4), {name: [0b1111]})
 
@@ -157,7 +164,7 @@ def test_without_any_idea_of_the_end_a_day_is_counted() -> None:
 
 
 def test_one_plan_may_let_several_start() -> None:
-    world = cluster("a=8 b=8 c=8 d=8")
+    world = cluster("a=8 b=8 c=8 d=8", policy=PLAIN)
     for name in "abcd":
         world.adopt(timed(task(f"t-{name}", 4), 6.0), {name: [0b1111]})
 
@@ -169,7 +176,7 @@ def test_one_plan_may_let_several_start() -> None:
 
 
 def test_a_gang_moves_whole() -> None:
-    world = cluster("r1: a=8 b=8 | r2: c=8 d=8")
+    world = cluster("r1: a=8 b=8 | r2: c=8 d=8", policy=PLAIN)
     pair = timed(gang("pair", tasks=2, gpus=4, level="rack"), 6.0)
     world.adopt(pair, {"a": [0b1111], "b": [0b1111]})
     world.adopt(timed(task("t", 4), 9.0), {"c": [0b1111]})
@@ -184,7 +191,7 @@ def test_a_gang_moves_whole() -> None:
 
 
 def test_elastic_work_moves_with_all_that_it_has() -> None:
-    world = cluster("a=8 b=8 c=8")
+    world = cluster("a=8 b=8 c=8", policy=PLAIN)
     elastic = timed(gang("e", tasks=1, most=3, gpus=1), 6.0)
     world.adopt(elastic, {"a": [0b1, 0b10, 0b100]})
     world.adopt(replace(timed(task("t", 4), 6.0), preemptible=False), {"b": [0b1111]})
@@ -198,7 +205,7 @@ def test_elastic_work_moves_with_all_that_it_has() -> None:
 
 
 def test_moves_keep_to_the_flavor_that_is_charged() -> None:
-    world = cluster("a=8 b=8 c=8", on("c", model="A100"))
+    world = cluster("a=8 b=8 c=8", on("c", model="A100"), policy=PLAIN)
     world.adopt(timed(task("t-a", 4), 6.0), {"a": [0b1111]})
     world.adopt(timed(task("t-b", 6), 6.0), {"b": [0b111111]})
     wanted = task("whole", 8, models=["H100"])
@@ -207,7 +214,7 @@ def test_moves_keep_to_the_flavor_that_is_charged() -> None:
 
 
 def test_a_plan_has_no_more_moves_than_it_may() -> None:
-    few = Policy(defragmentation=Defragmentation(moves=1))
+    few = Policy(eviction=CALM, defragmentation=Defragmentation(moves=1))
     world = cluster("a=4 b=4 c=4 d=4", policy=few)
     for name in "abcd":
         world.adopt(timed(task(f"t-{name}", 1), 6.0), {name: [0b1]})
@@ -245,7 +252,7 @@ def test_a_strict_queue_helps_its_head_alone() -> None:
     assert found is None or found.gains == ()
 
 
-def in_line(*queues: Queue, behind: Sequence[str] = ("t",), policy: Policy = Policy()) -> World:
+def in_line(*queues: Queue, behind: Sequence[str] = ("t",), policy: Policy = PLAIN) -> World:
     """Return two nodes with five free devices each; a gang of 2 x 6 waits before whole nodes."""
     topology, nodes = picture("a=8 b=8")
     world = World(Engine(topology, policy, queues=queues)).join(*nodes)
@@ -331,7 +338,7 @@ def test_helped_first_is_who_would_be_served_first() -> None:
 
 
 def test_gaps_are_closed_where_nobody_waits() -> None:
-    world = cluster("a=8 b=8 c=8")
+    world = cluster("a=8 b=8 c=8", policy=PLAIN)
     for name, mask in (("a", 0b11), ("b", 0b1111), ("c", 0b1)):
         world.adopt(task(f"t-{name}", mask.bit_count()), {name: [mask]})
 
@@ -345,7 +352,7 @@ def test_gaps_are_closed_where_nobody_waits() -> None:
 
 
 def test_no_move_that_closes_no_gap() -> None:
-    world = cluster("a=8 b=8")
+    world = cluster("a=8 b=8", policy=PLAIN)
     for name in "ab":
         world.adopt(task(f"t-{name}", 5), {name: [0b11111]})
 
@@ -353,7 +360,7 @@ def test_no_move_that_closes_no_gap() -> None:
 
 
 def test_shares_are_packed_together() -> None:
-    world = cluster("a=1 b=1")
+    world = cluster("a=1 b=1", policy=PLAIN)
     for name in "ab":
         world.adopt(share(f"s-{name}", 400), {name: [0b1]})
 
@@ -366,7 +373,7 @@ def test_shares_are_packed_together() -> None:
 def test_promised_room_stays_as_it_was() -> None:
     """A share on a device of its own would break the promise, so it stays with the other."""
     queues = (Queue("default"), Queue("serving"))
-    policy = Policy(headroom=(Headroom("serving", 8, 60.0),))
+    policy = Policy(eviction=CALM, headroom=(Headroom("serving", 8, 60.0),))
     topology, nodes = picture("a=8 b=8")
     world = World(Engine(topology, policy, queues=queues)).join(*nodes)
     for name in "ab":
@@ -379,14 +386,14 @@ def test_promised_room_stays_as_it_was() -> None:
 def test_guests_on_promised_room_are_not_moved() -> None:
     """They would not be guests any more: a mark is given only at a start."""
     queues = (Queue("default"), Queue("serving"))
-    policy = Policy(headroom=(Headroom("serving", 8, 60.0),))
+    policy = Policy(eviction=CALM, headroom=(Headroom("serving", 8, 60.0),))
     topology, nodes = picture("a=4 b=4")
     world = World(Engine(topology, policy, queues=queues)).join(*nodes)
     world.run(task("one", 2)).run(task("more", 2)).run(task("two", 2)).end("more")
     assert used(world) == "a=2/4 b=2/4"
 
     assert world.engine.defragmentation(HOUR) is None
-    world.see(PolicyChanged(Policy()))
+    world.see(PolicyChanged(PLAIN))
     assert invoice(world).gfr_after == 0.0
 
 
@@ -469,14 +476,14 @@ def test_one_that_is_moved_keeps_its_place_in_the_line_of_all_who_run() -> None:
     ids=["pays", "ratio too low", "over budget", "no moves", "not automatic"],
 )
 def test_nothing_is_moved_that_does_not_pay(rules: Defragmentation, moves: bool) -> None:
-    world = halves(Policy(defragmentation=rules))
+    world = halves(Policy(eviction=CALM, defragmentation=rules))
 
     assert bool(world.cycle(HOUR).decisions) == moves
 
 
 def test_the_budget_is_for_a_day_and_outlives_a_restart() -> None:
     rules = Defragmentation(automatic=True, ratio=2.0, budget=5.0)
-    world = halves(Policy(defragmentation=rules), hours=100.0)
+    world = halves(Policy(eviction=CALM, defragmentation=rules), hours=100.0)
     confirm(world, world.cycle(HOUR))
     confirm(world, world.cycle(HOUR + 30))
     moment = world.engine.snapshot(HOUR + 60)
@@ -594,7 +601,7 @@ def simulate(policy: Policy) -> tuple[dict[str, float], dict[str, float], list[I
 
 def test_a_defragmentation_brings_what_its_invoice_says() -> None:
     """The same day with and without: who starts earlier, by how much, and what it costs."""
-    starts, ends, _ = simulate(Policy())
+    starts, ends, _ = simulate(PLAIN)
     earlier, later, (found,) = simulate(AUTOMATIC)
 
     (gain,) = found.gains
@@ -658,7 +665,7 @@ def test_every_move_helps_and_it_comes_to_rest(
 
 def test_nobody_is_moved_for_one_whose_minimum_is_nothing() -> None:
     """It waits only to grow, and has all that it must have."""
-    policy = Policy(defragmentation=Defragmentation(automatic=True, ratio=0.1))
+    policy = Policy(eviction=CALM, defragmentation=Defragmentation(automatic=True, ratio=0.1))
     world = cluster("a=1", policy=policy)
     world.run(task("busy", 1), now=0.0)
 

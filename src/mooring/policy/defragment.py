@@ -33,7 +33,9 @@ from mooring.policy.victims.evict import Victim, attempt, remove, whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mooring.model.columns import Ints
     from mooring.model.workload import Placement
+    from mooring.policy.placing.ask import Ask
     from mooring.policy.victims.departures import TaskKey
 
 HOUR = 3600.0
@@ -190,7 +192,9 @@ def devices_of(found: Sequence[Seats]) -> float:
 class Planner:
     """Makes one plan at one desk."""
 
-    def __init__(self, desk: Desk, expected: Expected, bounds: Bounds) -> None:
+    def __init__(
+        self, desk: Desk, expected: Expected, bounds: Bounds, steps: Steps | None = None
+    ) -> None:
         self.desk = desk
         self.bounds = bounds
         self.until = inf
@@ -198,7 +202,7 @@ class Planner:
         self.is_poor = False
         """Whether a step was too dear for what is left of the budget."""
         self._expected = expected
-        self._steps = Steps(desk.policy.eviction.steps)
+        self._steps = steps or Steps(desk.policy.eviction.steps)
         self._found: list[Step] = []
         self._moved: dict[str, Mover] = {}
         self._movable: dict[str, Victim] = {}
@@ -224,6 +228,23 @@ class Planner:
         after = gpu_node_fragmentation_ratio(*gpu_columns(books))
         books.rollback(mark)
         return Draft(desk, self._found, (before, after)) if self._found else None
+
+    def for_one(self, entry: Entry, ask: Ask) -> Draft | None:
+        """Return a plan by which one that waits starts; what it saves is not asked."""
+        desk, books = self.desk, self.desk.books
+        desk.promises.settle()
+        found = offers(desk, entry, ask, ask.barred, [])
+        lawful = list(desk.promises.lawful(entry, ask, found, []))
+        self._movable = {v.entry.workload.name: v for v in self._movers()} if lawful else {}
+        for offer in lawful if self._movable else ():
+            mark = books.checkpoint()
+            try:
+                step = self._step_for(entry, offer)
+            finally:
+                books.rollback(mark)
+            if step is not None:
+                return Draft(desk, [step], (0.0, 0.0))
+        return None
 
     # -- who may be moved -------------------------------------------------------------------
 
@@ -264,15 +285,7 @@ class Planner:
 
     def _could(self, entry: Entry) -> bool:
         """Return whether there is as much free, anywhere, as one asks for, and it asks for some."""
-        wanted: dict[int, int] = {}
-        ask = self.desk.ask_of(entry)
-        for leaf in ask.leaves:
-            assert leaf.demand is not None
-            for r, amount in leaf.demand.asks:
-                wanted[r] = wanted.get(r, 0) + amount * leaf.count
-        free = np.maximum(self.desk.books.open, 0).sum(axis=1)
-        fits = all(amount <= free[r] for r, amount in wanted.items())
-        return fits and not ask.problems and any(leaf.count for leaf in ask.leaves)
+        return is_enough(free_of(self.desk), self.desk.ask_of(entry))
 
     def _help_one(self, entry: Entry, barred: tuple[int, ...]) -> bool:
         """Take a step for one that waits, if there is one that is worth it.
@@ -470,6 +483,26 @@ class Planner:
         return sorted(found, key=lambda gap: (costs[gap[0]], len(gap[1]), gap[0]))
 
 
+def free_of(desk: Desk) -> Ints:
+    """Return what is free on all nodes together, by resource."""
+    free: Ints = np.maximum(desk.books.open, 0).sum(axis=1)
+    return free
+
+
+def is_enough(free: Ints, ask: Ask) -> bool:
+    """Return whether there is as much free as an ask is for, and it is for something.
+
+    Moves cannot change that: all who are moved have a place again.
+    """
+    wanted: dict[int, int] = {}
+    for leaf in ask.leaves:
+        assert leaf.demand is not None
+        for r, amount in leaf.demand.asks:
+            wanted[r] = wanted.get(r, 0) + amount * leaf.count
+    fits = all(amount <= free[r] for r, amount in wanted.items())
+    return fits and not ask.problems and any(leaf.count for leaf in ask.leaves)
+
+
 def book(desk: Desk, entry: Entry, found: Sequence[Seats]) -> None:
     """Book seats that are free."""
     for each in found:
@@ -498,7 +531,10 @@ def place_again(desk: Desk, victim: Victim, avoid: tuple[str, ...] = ()) -> Move
     rows = [entry.members[group].rows[task] for group, task in victim.tasks]
     kinds = {books.kind_of[row] for row in rows}
     barred = tuple(kind for kind in range(len(books.kinds)) if kind not in kinds)
+    placer, usual = desk.placer, desk.placer.profile
+    placer.profile = usual.packing()  # else who is moved is in the way of the next one
     seats = attempt(desk, entry, Offer(ask, {}, barred))
+    placer.profile = usual
     if seats is None:
         return None
     which = [tasks[each.part.name] for each in seats]

@@ -79,7 +79,8 @@ class DefaultCourt:
         """Return whether a line should be tried or someone should be told something."""
         self._waking.wake()
         lines = self._hall.lines.values()
-        return self._hall.bookings.stirs or any(each.any_ready or each.told for each in lines)
+        stirs = self._hall.bookings.stirs or self._waking.is_noted
+        return stirs or any(each.any_ready or each.told for each in lines)
 
     def serve(self) -> float | None:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""

@@ -35,30 +35,38 @@ class Displacing:
         self.is_on = True
         self.roll = Roll(desk)
         self._hunt = Hunt(desk, self.roll)
+        self._quantum = Quantum(desk)
         self._moved_on: dict[str, None] = {}
         """Those who left a line for a hold since somebody was last told."""
+        self.steps_left = 0
+        """What the last search has left of its steps."""
 
     def displace(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, and keep the room for it; False: it has no right."""
         desk, entry, ask = self.desk, wish.entry, wish.ask
         line.tried_at, line.until = desk.version, LATER
+        self.steps_left = desk.policy.eviction.steps
         if not self.is_on or not (self.hall.has_rivals or desk.overtakers):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
             return False  # there is room, and it is kept for another
-        patient = _patient_until(entry)
+        patient = patient_until(entry)
         if desk.now < patient:
             line.until = patient
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
+        if not (self.hall.has_rivals or desk.policy.headroom or entry.workload.name in desk.due):
+            line.until = self._quantum.begins_at()
+            if desk.now < line.until:
+                return False  # only overtakers could be asked, and none of them has had its turn
         others = outgoing(desk, ask)
         exchange = self._exchange(wish, others)
         if exchange is None:  # nobody else need leave
             reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
             line.until = patience_ends(desk)
             return False
-        line.until = exchange.until
+        line.until, self.steps_left = exchange.until, exchange.steps_left
         if exchange.is_cut:
             reasons.append(CutShort(desk.policy.eviction.steps))
         if exchange.found is None:
@@ -94,15 +102,24 @@ class Displacing:
             self.hall.leave(entry)  # no group of it grows before this one has
         else:
             self.hall.go(entry, lines)
-        self._moved_on[entry.workload.name] = None
+        self.note_hold(entry)
         if exchange.is_bold:
             entry.past = replace(entry.past, is_bold=True)
         if any(victim.cause == "quantum" for victim in victims):
-            desk.overtakers[entry.workload.name] = None  # its turn has not come either
+            self.overtakes(entry)  # its turn has not come either
         others = in_the_way(desk, others, seats)
         carry_out(desk, entry, seats, victims, others, wish.which(seats))
         desk.holds[entry.workload.name].is_growth = bool(wish.group)
         wake_blocked(lines)
+
+    def note_hold(self, entry: Entry) -> None:
+        """Note that a workload leaves its line for a hold: somebody should be told."""
+        self._moved_on[entry.workload.name] = None
+
+    def overtakes(self, entry: Entry) -> None:
+        """Note that a workload starts before its turn."""
+        self.desk.overtakers[entry.workload.name] = None
+        self._quantum.note(entry)
 
     def risk(self, name: str) -> str:
         """Return whether running work is covered by quota, in the share of its queue or beyond."""
@@ -124,7 +141,38 @@ class Displacing:
         return new
 
 
-def _patient_until(entry: Entry) -> float:
+class Quantum:
+    """When the first of all overtakers will have had so much that it may have to let others by."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._seen: tuple[object, ...] = ()
+        self._begins_at = 0.0
+
+    def note(self, entry: Entry) -> None:
+        """Note that a workload becomes an overtaker now."""
+        self._begins_at = min(self._begins_at, self._of(entry))
+
+    def begins_at(self) -> float:
+        """Return an instant before which nobody can be asked; it may have come already."""
+        desk = self.desk
+        seen = desk.policy, desk.edits
+        if seen != self._seen or desk.now >= self._begins_at:
+            self._seen = seen
+            some = (self._of(desk.entries[name]) for name in desk.overtakers)
+            self._begins_at = min(some, default=LATER)
+        return self._begins_at
+
+    def _of(self, entry: Entry) -> float:
+        desk, past, rule = self.desk, entry.past, self.desk.policy.backfill
+        if not entry.workload.checkpoints or past.quantum_evictions >= rule.quantum_evictions:
+            return LATER
+        since = desk.now if entry.running_since is None else entry.running_since
+        least = dict(desk.policy.eviction.minimum_run_s).get("quantum", 0.0)
+        return since + max(least, rule.quantum_s - past.saved_s)
+
+
+def patient_until(entry: Entry) -> float:
     """Return until when a workload waits before others must leave for it."""
     workload = entry.workload
     began = max(workload.submitted_at, entry.past.evicted_at or workload.submitted_at)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
 from mooring.policy.default.hall import LATER
+from mooring.policy.default.moving import Moving
 from mooring.policy.default.passing import forget_passes, wake_blocked
 from mooring.policy.fewer import largest
 from mooring.policy.placing.search import CutShortError, place
@@ -34,6 +35,7 @@ class Starts:
         self.desk = desk
         self.hall = hall
         self.displacing = displacing
+        self._moving = Moving(desk, hall, displacing)
 
     def attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Let a workload start, or others leave for it; say why if neither can be."""
@@ -48,22 +50,33 @@ class Starts:
             barred, blockers = self.hall.blocked(entry, line)
             ask = replace(self._open_to(entry, line.ask), barred=barred)
             seats = self._seats(entry, ask, reasons)
-            if seats is None and self.displacing.displace(line, self._wish(entry, ask), reasons):
+            if seats is None and self._make_room(line, self._wish(entry, ask), reasons):
                 return True
             if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
                 seats = self._fewer(entry, ask)
             if seats is not None:
                 self._start(entry, lines, seats)
                 if fills:
-                    desk.overtakers[name] = None
+                    self.displacing.overtakes(entry)
                 return True
             reasons += [] if reasons else blockers
         if not reasons:
-            desk.placer.aim(line.ask.avoid)
-            reasons += why(desk.placer, line.ask)
+            reasons += self._why(line)
             if any(isinstance(reason, NotTogether) for reason in reasons):
                 reasons[:] = self._closed(entry, line.ask) or reasons
         return False
+
+    def _why(self, line: Line) -> tuple[Reason, ...]:
+        """Return why there is no room for a line.
+
+        Where nobody is told, it only matters whether there could be any: that stays as it is.
+        """
+        desk, (epoch, reasons) = self.desk, line.explained
+        if self.displacing.is_on or epoch != desk.books.epoch:
+            desk.placer.aim(line.ask.avoid)
+            reasons = why(desk.placer, line.ask)
+            line.explained = desk.books.epoch, reasons
+        return reasons
 
     def _closed(self, entry: Entry, ask: Ask) -> list[Reason]:
         """Return for whom nodes are reserved on which a workload would have room."""
@@ -72,6 +85,12 @@ class Starts:
         has_room = bool(owners) and self._seats(entry, ask, []) is not None
         self.desk.books.rollback(mark)
         return [Blocked(owners[0])] if has_room else []
+
+    def _make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
+        """Let others leave for a workload, or else be moved; False: neither can be."""
+        if self.displacing.displace(line, wish, reasons):
+            return True
+        return self._moving.make_room(line, wish, reasons)
 
     def _open_to(self, entry: Entry, ask: Ask) -> Ask:
         """Return an ask that keeps off nodes that are closed for another."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, Delays, OverQuota, Promised
 from mooring.policy.default.hall import LATER
+from mooring.policy.default.moving import PAUSE_S, may_move
+from mooring.policy.defragment import free_of, is_enough
 from mooring.policy.placing.helped import Helped
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Waking:
         """How much of the log of the books has been looked at."""
         self._epoch = 0
         self._rivals_seen = -1
+        self.is_noted = False
+        """Whether somebody should look again at a time that nobody was told yet."""
         self._until = LATER
         """When somebody may be asked to leave who may not be asked now."""
 
@@ -58,15 +62,32 @@ class Waking:
         if version == self._rivals_seen and now < self._until:
             return
         self._rivals_seen = version
-        could = self.hall.has_rivals or self.desk.overtakers
-        for lines in self.hall.lines.values() if could else ():
-            lines.wake(
-                [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
-            )
+        could = self.hall.has_rivals or bool(self.desk.overtakers)
+        for lines in self.hall.lines.values():
+            asleep = [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+            lines.wake(asleep if could else self._movable(asleep))
+
+    def _movable(self, asleep: list[Line]) -> list[Line]:
+        """Return the lines for which others might be moved now; note when to look at others."""
+        if not asleep or not may_move(self.desk):
+            return []
+        free, found = free_of(self.desk), []
+        for line in asleep:
+            again = line.looked_at + PAUSE_S
+            if line.until <= self.desk.now:
+                found.append(line)
+            elif not is_enough(free, line.ask):
+                continue
+            elif line.looked_at < self.desk.now < again:
+                self.is_noted |= again < line.until
+                line.until = min(line.until, again)
+            else:
+                found.append(line)
+        return found
 
     def rest(self) -> float:
         """Note that everything was tried; return when to look again even if nothing changes."""
-        self.seen = self.desk.books.log_end
+        self.seen, self.is_noted = self.desk.books.log_end, False
         lines = self.hall.lines.values()
         until = [line.until for each in lines for line in each.sleeping.values()]
         self._until = min(until, default=LATER)
@@ -76,7 +97,7 @@ class Waking:
         """Return the same for a fork."""
         new = Waking(desk, hall)
         new.seen, new._epoch, new._until = self.seen, self._epoch, self._until
-        new._rivals_seen = self._rivals_seen
+        new._rivals_seen, new.is_noted = self._rivals_seen, self.is_noted
         return new
 
 

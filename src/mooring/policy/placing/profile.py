@@ -57,6 +57,13 @@ class Profile:
         new.scores = {name: board.copy(mix) for name, board in self.scores.items()}
         return new
 
+    def packing(self) -> Profile:
+        """Return a profile that closes gaps: all but services goes where least is left."""
+        new = object.__new__(Profile)
+        new.__dict__.update(self.__dict__)
+        new.policy = replace(self.policy, small="e-binpack", rest="", gang="e-binpack")
+        return new
+
     def rule(self, books: Books, leaf: Part, *, service: bool) -> str:
         """Return the name of the rule that places a leaf."""
         assert leaf.demand is not None

@@ -39,6 +39,8 @@ class Line:
     waiting: list[tuple[Rank, Item]] = field(default_factory=list)
     asleep: bool = False
     reasons: tuple[Reason, ...] = ()
+    explained: tuple[int, tuple[Reason, ...]] = (-1, ())
+    """What last kept its head from room, and the epoch of the books then."""
     counted_at: int = -1
     """How far the log of the books was when the reasons were counted."""
     told: Item | None = None
@@ -47,6 +49,8 @@ class Line:
     """Version of the desk when its head last looked for others to displace."""
     until: float = NEVER
     """When somebody may be asked to leave for its head who may not be asked now."""
+    looked_at: float = -NEVER
+    """When it was last looked for others to move for its head."""
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
 
@@ -245,6 +249,7 @@ class Lines:
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
+            copied.looked_at = line.looked_at
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}

@@ -398,6 +398,7 @@ class Exchange:
     """When somebody may be asked to leave who may not be asked now."""
     is_cut: bool = False
     is_bold: bool = False
+    steps_left: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -456,6 +457,7 @@ def find_exchange(desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish) -> E
                 break
     except CutShortSearchError:
         exchange.is_cut = True
+    exchange.steps_left = max(0, steps.left)
     return exchange
 
 

@@ -1,0 +1,101 @@
+"""Consolidation: others are moved for one who waits, and nobody leaves.
+
+It is the last part of the search for victims, in the steps that the others leave over: looked at
+are whole workloads that may be evicted and have run long enough. All of them have a place again,
+which is proven and kept, as is the place of the one they move for, before anybody leaves. A start
+without victims makes the line of all who run longer, so this does not go round in circles.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from mooring.model.plan import CutShort, Delays, Leaving, OverQuota
+from mooring.policy.default.displacing import patient_until
+from mooring.policy.default.passing import wake_blocked
+from mooring.policy.defragment import Bounds, Planner, free_of, is_enough
+from mooring.policy.victims.displace import CutShortSearchError, Steps
+
+if TYPE_CHECKING:
+    from mooring.model.entry import Entry
+    from mooring.model.plan import Reason
+    from mooring.policy.default.displacing import Displacing
+    from mooring.policy.default.hall import Hall
+    from mooring.policy.desk import Desk
+    from mooring.policy.queues.lines import Line
+    from mooring.policy.victims.displace import Wish
+
+PAUSE_S = 300.0
+"""How long after a look for one ask the next is, however much happens meanwhile."""
+ANY_NUMBER = 1 << 30
+
+
+def may_move(desk: Desk) -> bool:
+    """Return whether work is moved to make room."""
+    rules = desk.policy.eviction
+    return rules.consolidates and rules.movers != 0
+
+
+class Moving:
+    """Looks for moves at one desk."""
+
+    def __init__(self, desk: Desk, hall: Hall, displacing: Displacing) -> None:
+        self.desk = desk
+        self.hall = hall
+        self.displacing = displacing
+
+    def make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
+        """Move others so that one starts, and keep all places; False: there are no such moves."""
+        desk = self.desk
+        if not self._is_open(wish.entry, line, reasons):
+            return False
+        if not is_enough(free_of(desk), wish.ask):
+            return False
+        line.looked_at = desk.now
+        rules = desk.policy.eviction
+        bounds = Bounds(rules.movers if rules.movers > 0 else ANY_NUMBER)
+        planner = Planner(desk, _nobody_knows, bounds, Steps(self.displacing.steps_left))
+        try:
+            draft = planner.for_one(wish.entry, wish.ask)
+        except CutShortSearchError:
+            reasons.append(CutShort(rules.steps))
+            return False
+        if draft is None:
+            line.until = min(line.until, max(planner.until, desk.now + PAUSE_S))
+            return False
+        line.looked_at = -inf
+        entry, lines = wish.entry, self.hall.lines_of(wish.entry)
+        fills = self.hall.fills(entry)
+        self.hall.go(entry, lines)
+        self.displacing.note_hold(entry)
+        draft.carry_out()
+        if fills:
+            self.displacing.overtakes(entry)  # its turn has not come
+        wake_blocked(lines)
+        return True
+
+    def _is_open(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
+        """Return whether it is time to look; room that comes anyway is waited for."""
+        desk = self.desk
+        if not self.displacing.is_on or not may_move(desk):
+            return False
+        if any(isinstance(reason, CutShort | Delays | Leaving | OverQuota) for reason in reasons):
+            return False
+        name = entry.workload.name
+        if any(booked != name for booked in self.hall.bookings.booked):
+            return False  # who is booked might have to wait longer
+        patient = patient_until(entry)
+        if desk.now < patient:
+            line.until = min(line.until, patient)
+            return False
+        again = line.looked_at + PAUSE_S
+        if line.looked_at < desk.now < again:
+            line.until = min(line.until, again)
+            return False
+        return True
+
+
+def _nobody_knows(entry: Entry) -> float:
+    """Return how long a workload is expected to run yet: that is not asked here."""
+    return inf
