@@ -357,3 +357,15 @@ def test_tasks_on_their_way_out() -> None:
     ).running
     assert adopted.releasing == (("main", (2,)),)
     assert adopted.finished == (("main", (1,)),)
+
+
+def test_a_queue_above_others_lends_what_these_have() -> None:
+    """It has no quota of its own; those below it have two GPUs, of which others may use one."""
+    queues = read_policy(
+        """
+        queues:
+          - {name: org, quotas: [{resource: gpu, quota: 0, lending_limit: 1}]}
+          - {name: team, parent: org, quotas: [{resource: gpu, quota: 2}]}
+        """
+    ).queues
+    assert queues[0].quotas[0].lending_limit == 1000

@@ -233,16 +233,34 @@ def test_a_run_limit_is_enforced_after_notice(of: str) -> None:
     story.rests()
 
 
-def test_of_two_limits_the_tighter_holds_and_evictions_do_not_wind_the_clock_back() -> None:
-    """It ran ten minutes, was preempted for five, and has fifty left."""
+@pytest.mark.parametrize(("saves", "over_at"), [(None, 4500), (240.0, 4020)])
+def test_of_two_limits_the_tighter_holds_and_work_thrown_away_does_not_count(
+    saves: float | None, over_at: float
+) -> None:
+    """It ran ten minutes, of which eight were saved or none; it starts again at fifteen."""
     story = Story("a=8", queue("team", 8, run_limit_s=7200.0))
-    story.at(0, replace(task("long", 8, queue="team"), run_limit_s=3600.0))
+    limited = replace(task("long", 8, queue="team"), run_limit_s=3600.0)
+    story.at(0, replace(limited, checkpoint_every_s=saves))
     story.at(600, task("urgent", 8, queue="team", priority=1), runs=300)
     story.go(10_000)
 
     assert story.left() == [
         Left(600, "long", "preempt", "urgent"),
-        Left(3900, "long", "run-limit", ""),
+        Left(over_at, "long", "run-limit", ""),
     ]
-    assert story.tale.notices == [(3600, Notice("long", "run-limit", 3900))]
+    assert story.tale.notices == [(over_at - 300, Notice("long", "run-limit", over_at))]
+    story.rests()
+
+
+def test_a_limit_that_is_raised_is_told_again() -> None:
+    """It is told of its end at 3600 s, gets another hour, and is told of that end too."""
+    story = Story("a=8", queue("team", 8))
+    short = replace(task("long", 8, queue="team"), run_limit_s=3600.0)
+    story.at(0, short)
+    story.loop.at(3400, WorkloadChanged(replace(short, run_limit_s=7200.0)))
+    story.go(10_000)
+
+    ends = [(at, notice.at) for at, notice in story.tale.notices]
+    assert ends == [(3300, 3600), (6900, 7200)]
+    assert story.left() == [Left(7200, "long", "run-limit", "")]
     story.rests()

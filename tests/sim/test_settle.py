@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mooring.engine import Engine
 from mooring.model.events import Adopted, TasksChanged
 from mooring.model.memory import Memory
-from mooring.model.plan import Bind, Evict, NoRoom
+from mooring.model.plan import Bind, Evict, NoRoom, Notice
 from mooring.model.queues import Queue
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Fairness, Policy
@@ -52,6 +52,14 @@ def test_nothing_to_do_settles_in_one_cycle() -> None:
     result = settle(scenario("a=8"))
 
     assert (result.is_settled, result.cycles, result.decisions) == (True, 1, ())
+
+
+def test_a_notice_is_no_change() -> None:
+    """It starts, and is told at once that it must leave soon; nothing else is to come."""
+    short = replace(task("short"), run_limit_s=100.0)
+    settled = settle(scenario("a=8", short))
+    assert settled.is_settled
+    assert [type(each) for each in settled.decisions] == [Bind, Notice]
 
 
 def test_what_is_evicted_waits_again() -> None:

@@ -62,6 +62,7 @@ def read_queues(fields: Fields, known: Known) -> dict[str, Queue]:
         reader.read(cursor)
     reader.check_parents()
     reader.check_local()
+    reader.check_lending()
     return reader.queues
 
 
@@ -82,6 +83,8 @@ class _QueueReader:
     queues: dict[str, Queue] = field(default_factory=dict)
     places: dict[str, Fields] = field(default_factory=dict)
     """Of a queue that is only a name there is nothing to be wrong."""
+    lent: list[tuple[str, Fields, Quota]] = field(default_factory=list)
+    """Every quota with its queue."""
 
     def read(self, cursor: Cursor) -> None:
         """Read one queue: a name, or more."""
@@ -139,6 +142,7 @@ class _QueueReader:
                 of = f" of {flavor}" if flavor else ""
                 cursor.wrong(f"give each quota once: there is already one for {resource}{of}")
             quotas[flavor, resource] = quota
+            self.lent.append((str(fields.values.get("name")), entry, quota))
             self._check_borrowing(fields, entry)
         return tuple(quotas.values())
 
@@ -197,6 +201,16 @@ class _QueueReader:
                 self.places[at.name].wrong("parent", fix)
             done.update(way)
 
+    def check_lending(self) -> None:
+        """Find queues that lend more than they have; those above others lend what these have."""
+        above = queues_below(self.queues)
+        for owner, entry, quota in self.lent:
+            if owner in above or quota.quota is None:
+                continue
+            if (quota.lending_limit or 0) > quota.quota:
+                most = say_bound(quota.resource, quota.quota)
+                entry.wrong("lending_limit", f"give at most {most}, the quota")
+
     def check_local(self) -> None:
         """Find local queues that have more than their place, or stand where nobody lines up."""
         below = queues_below(self.queues)
@@ -221,7 +235,7 @@ class _QueueReader:
 def _read_quota(entry: Fields, resource: str, flavor: str) -> Quota:
     amount = bound(resource)
     guaranteed: int | None = 0
-    quota = Quota(
+    return Quota(
         resource=resource,
         flavor=flavor,
         quota=entry.take("quota", amount, guaranteed),
@@ -230,10 +244,6 @@ def _read_quota(entry: Fields, resource: str, flavor: str) -> Quota:
         borrowing_limit=entry.take("borrowing_limit", amount, None),
         lending_limit=entry.take("lending_limit", amount, None),
     )
-    if quota.quota is not None and (quota.lending_limit or 0) > quota.quota:
-        most = say_bound(resource, quota.quota)
-        entry.wrong("lending_limit", f"give at most {most}, the quota")
-    return quota
 
 
 def _read_fungibility(fields: Fields) -> Fungibility:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mooring.engine.failures import Failures
 from mooring.model.plan import Bind, Notice
 from mooring.policy.backfill.calendar import limit_of
+from mooring.policy.placing.profile import KUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,8 @@ class Upkeep:
         """False: limits of time do not count here."""
         self._due: dict[str, float] = {}
         """When running workloads have run as long as they may."""
-        self._noticed: dict[str, None] = {}
+        self._noticed: dict[str, float] = {}
+        """When workloads were told that they must leave."""
         self._look: dict[str, None] = {}
         """Workloads to look at in the next cycle."""
 
@@ -101,8 +103,8 @@ class Upkeep:
             elif due <= desk.now:
                 self._stop_for_good(entry, "run-limit")
             elif due - notice <= desk.now:
-                if name not in self._noticed:
-                    self._noticed[name] = None
+                if self._noticed.get(name) != due:
+                    self._noticed[name] = due
                     desk.decisions.append(Notice(name, "run-limit", due))
                 wakes.append(due)
             else:
@@ -137,7 +139,7 @@ class Upkeep:
             if entry.running_since is not None and name in self._due:
                 continue
             since = self.desk.now if entry.running_since is None else entry.running_since
-            self._due[name] = max(self.desk.now, since + limit - entry.past.attained_s)
+            self._due[name] = max(self.desk.now, since + limit - self._used_s(entry))
             wakes.append(max(self.desk.now, self._due[name] - self.desk.policy.eviction.notice_s))
         return wakes
 
@@ -145,7 +147,12 @@ class Upkeep:
         limit, name = self.limit_of(entry), entry.workload.name
         self._due.pop(name, None)
         if limit is not None and entry.running_since is not None:
-            self._due[name] = entry.running_since + limit - entry.past.attained_s
+            self._due[name] = entry.running_since + limit - self._used_s(entry)
+
+    def _used_s(self, entry: Entry) -> float:
+        """Return what earlier runs count: what they saved; under kueue, as long as they were."""
+        past, profile = entry.past, self.desk.policy.profile
+        return past.attained_s if profile == KUEUE else past.saved_s
 
     def limit_of(self, entry: Entry) -> float | None:
         """Return how long a workload may run in all: its own limit, or that of a queue above."""

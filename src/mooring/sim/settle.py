@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
 from mooring.engine.check import check_headroom
-from mooring.model.plan import Decision
+from mooring.model.plan import Decision, Notice
 from mooring.sim.loop import Loop
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def invoice_of(scenario: Scenario) -> Invoice | None:
 
 
 def settle(scenario: Scenario) -> Settled:
-    """Run cycles at the moment of a scenario until one decides nothing.
+    """Run cycles at the moment of a scenario until one decides nothing, or only tells of limits.
 
     What is bound runs, what is evicted releases and waits again. The first cycle is that of
     `decide_once`: it sees what is on its way out, the second finds it gone. It ends early if a
@@ -87,7 +87,8 @@ def settle(scenario: Scenario) -> Settled:
         loop.wake(scenario.now)
         loop.step()
         decisions += plans[-1].decisions
-        if not plans[-1].decisions and not (some_leave and cycle == 1):
+        told = [each for each in plans[-1].decisions if not isinstance(each, Notice)]
+        if not told and not (some_leave and cycle == 1):
             return Settled(engine, tuple(decisions), cycle, is_settled=True)
         before = seen.setdefault(_state(engine), cycle)
         if before != cycle:
