@@ -147,6 +147,16 @@ def test_a_failed_task_starts_again() -> None:
     assert diary.ends["x"] == 30 + 80
 
 
+def test_who_ranks_higher_does_not_wait_behind_who_is_blocked() -> None:
+    """The big one blocks the small one of its rank, not the urgent one that asks for the same."""
+    runs, big = task("runs", 1), task("big", 2, submitted_at=1.0)
+    small = task("small", 1, submitted_at=2.0)
+    urgent = task("urgent", 1, submitted_at=3.0, priority=5)
+    load = load_of("a=2", (runs, 100.0), (big, 10.0), (small, 10.0), (urgent, 10.0))
+
+    assert play(load).starts == [(0.0, "runs"), (3.0, "urgent"), (100.0, "big"), (110.0, "small")]
+
+
 def test_ends_come_before_submissions() -> None:
     """At 10 the node is free for whoever was submitted first, not for who comes then."""
     load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1, submitted_at=10.0), 5.0))

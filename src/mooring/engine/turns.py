@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
+from mooring.model.events import Ended, Submitted, TasksChanged
+from mooring.model.workload import TaskState
 from mooring.policy.backfill.reserve import nodes_for
 from mooring.policy.backfill.runtimes import RunTimes
 
@@ -33,6 +35,10 @@ class Turns:
         somebody has overtaken, and turns would come later."""
         self._remembered: tuple[ShadowRun, ...] = ()
         """The shadow of an earlier life, until the first cycle."""
+        self._back: dict[str, None] | None = None
+        """Those who may wait again although their turn has come; None: anybody may."""
+        self._turned: list[str] = []
+        """Those whose turn has come in this cycle."""
         self._over: list[tuple[str, str, int, float | None]] = []
         """Over since the last cycle: workload, queue, size, since when it ran in all its runs."""
 
@@ -56,8 +62,17 @@ class Turns:
 
     def observe(self, event: Event) -> None:
         """Let the shadow know."""
-        if self.shadow is not None:
-            self.shadow.observe(event)
+        if self.shadow is None:
+            return
+        self.shadow.observe(event)
+        match event:
+            case Submitted() | Ended():
+                pass
+            case TasksChanged(name, _, _, state) if self._back is not None:
+                if state != TaskState.RUNNING:
+                    self._back[name] = None
+            case _:
+                self._back = None
 
     def over(self, entry: Entry) -> None:
         """Note that a workload is over; how long it ran is known in the next cycle."""
@@ -65,7 +80,7 @@ class Turns:
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
             marks.pop(name, None)
         began = None if since is None else since - saved
-        self._over.append((name, entry.workload.queue, size_of(entry), began))
+        self._over.append((name, group_of(entry), size_of(entry), began))
 
     @property
     def stirs(self) -> bool:
@@ -99,8 +114,11 @@ class Turns:
             court.look_again()  # strict order no longer keeps anybody back
         court.fill_by(self.residual)
         court.measure_anew()
+        self._turned.clear()
         for name in self.shadow.advance(self.desk.now):
             self._turn(court, name)
+        if self._back is not None:
+            self._back.update(dict.fromkeys(self._turned))
         self._serve_due(court)
         wake = court.serve()
         if self.forgets and self.shadow.is_calm and not court.anyone_backfills():
@@ -115,6 +133,7 @@ class Turns:
             return
         if self.desk.overtakers.pop(name, False) is not False:
             self.desk.note_move(entry)
+        self._turned.append(name)
         if court.is_waiting(name):
             self.desk.due[name] = None
             court.serve_due(name)
@@ -123,9 +142,14 @@ class Turns:
         """Serve those whose turn has come, in order; reserve nodes for the first without room."""
         assert self.shadow is not None
         desk = self.desk
-        desk.due = {n: None for n in self.shadow.starts if court.is_waiting(n)}
+        starts = self.shadow.starts
+        some = starts if self._back is None else [name for name in self._back if name in starts]
+        found = [name for name in some if court.is_waiting(name)]
+        found.sort(key=starts.__getitem__)
+        desk.due = dict.fromkeys(found)
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
         desk.due = dict.fromkeys(blocked)
+        self._back = dict.fromkeys([*found, *self._turned, *desk.holds])
         first = [name for name in blocked if court.could_start(name)]
         first = first[: desk.policy.backfill.reservations]
         kept: dict[str, tuple[str, ...]] = {}
@@ -155,7 +179,7 @@ class Turns:
         said = workload.estimate_s if workload.estimate_s is not None else workload.run_limit_s
         if said is not None:
             return max(0.0, said - ran)
-        return self.run_times.residual(workload.queue, size_of(entry), ran)
+        return self.run_times.residual(group_of(entry), size_of(entry), ran)
 
     def expected(self, entry: Entry) -> float:
         """Return how long a workload is expected to run yet; infinite: nobody knows."""
@@ -165,7 +189,7 @@ class Turns:
 
     def _forget(self, court: DefaultCourt) -> None:
         """Let go of the shadow: it stands where reality stands."""
-        self.shadow = None
+        self.shadow = self._back = None
         court.fill_by(None)
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
             marks.clear()
@@ -178,6 +202,12 @@ class Turns:
         new.shadow = None if self.shadow is None else self.shadow.copy()
         new._over, new._remembered = list(self._over), self._remembered
         return new
+
+
+def group_of(entry: Entry) -> str:
+    """Return with whom a workload has run times in common: its queue, and whose it is there."""
+    workload = entry.workload
+    return f"{workload.queue}/{workload.namespace}" if workload.namespace else workload.queue
 
 
 def size_of(entry: Entry) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.policy.backfill.booking import Bookings
-from mooring.policy.default.passing import Passing, forget_passes, wake_blocked
+from mooring.policy.default.passing import Passing, forget_passes, is_blocked, wake_blocked
 from mooring.policy.placing.ask import compile_ask, leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.queues.claims import Claims, likely
@@ -63,6 +63,8 @@ class Hall:
             lines.join(line, self._rank(entry, grows=False), item)
             self.claims.add(item, entry.queue, self._likely(line, entry))
             self.passing.mind(entry)
+            if line.asleep and line.waiting[0][1] == item and is_blocked(line):
+                lines.wake([line])  # who was before the old head need not be before this one
 
     def wait_to_grow(self, entry: Entry, lines: Lines) -> None:
         """Put every group of a running workload that may have more tasks in a line of its own."""

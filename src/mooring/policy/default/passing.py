@@ -133,11 +133,11 @@ def could_start(line: Line) -> bool:
     )
 
 
+def is_blocked(line: Line) -> bool:
+    """Return whether a line sleeps because of one before it."""
+    return any(isinstance(reason, Blocked) for reason in line.reasons)
+
+
 def wake_blocked(lines: Lines) -> None:
     """Wake those who waited for one before them that has started."""
-    blocked = [
-        line
-        for line in lines.sleeping.values()
-        if any(isinstance(reason, Blocked) for reason in line.reasons)
-    ]
-    lines.wake(blocked)
+    lines.wake([line for line in lines.sleeping.values() if is_blocked(line)])
