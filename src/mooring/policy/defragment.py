@@ -192,9 +192,7 @@ def devices_of(found: Sequence[Seats]) -> float:
 class Planner:
     """Makes one plan at one desk."""
 
-    def __init__(
-        self, desk: Desk, expected: Expected, bounds: Bounds, steps: Steps | None = None
-    ) -> None:
+    def __init__(self, desk: Desk, expected: Expected, bounds: Bounds) -> None:
         self.desk = desk
         self.bounds = bounds
         self.until = inf
@@ -202,10 +200,12 @@ class Planner:
         self.is_poor = False
         """Whether a step was too dear for what is left of the budget."""
         self._expected = expected
-        self._steps = steps or Steps(desk.policy.eviction.steps)
+        self._steps = Steps(desk.policy.eviction.steps)
         self._found: list[Step] = []
         self._moved: dict[str, Mover] = {}
         self._movable: dict[str, Victim] = {}
+        self._is_known = False
+        """Whether it has been looked at who may be moved."""
         self._base = 0
         """Where the books were before the first step."""
 
@@ -229,13 +229,19 @@ class Planner:
         books.rollback(mark)
         return Draft(desk, self._found, (before, after)) if self._found else None
 
-    def for_one(self, entry: Entry, ask: Ask) -> Draft | None:
-        """Return a plan by which one that waits starts; what it saves is not asked."""
+    def for_one(self, entry: Entry, ask: Ask, steps: Steps) -> Draft | None:
+        """Return a plan by which one that waits starts; what it saves is not asked.
+
+        It may be asked for the next one if nothing but that plan was carried out meanwhile.
+        """
         desk, books = self.desk, self.desk.books
         desk.promises.settle()
         found = offers(desk, entry, ask, ask.barred, [])
         lawful = list(desk.promises.lawful(entry, ask, found, []))
-        self._movable = {v.entry.workload.name: v for v in self._movers()} if lawful else {}
+        if lawful and not self._is_known:
+            self._is_known = True
+            self._movable = {v.entry.workload.name: v for v in self._movers()}
+        self._steps = steps
         for offer in lawful if self._movable else ():
             mark = books.checkpoint()
             try:
@@ -243,6 +249,8 @@ class Planner:
             finally:
                 books.rollback(mark)
             if step is not None:
+                for mover in step.movers:
+                    del self._movable[mover.victim.entry.workload.name]
                 return Draft(desk, [step], (0.0, 0.0))
         return None
 

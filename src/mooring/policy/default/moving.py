@@ -44,6 +44,7 @@ class Moving:
         self.desk = desk
         self.hall = hall
         self.displacing = displacing
+        self._kept: tuple[tuple[object, ...], Planner] | None = None
 
     def make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Move others so that one starts, and keep all places; False: there are no such moves."""
@@ -53,13 +54,11 @@ class Moving:
         if not is_enough(free_of(desk), wish.ask):
             return False
         line.looked_at = desk.now
-        rules = desk.policy.eviction
-        bounds = Bounds(rules.movers if rules.movers > 0 else ANY_NUMBER)
-        planner = Planner(desk, _nobody_knows, bounds, Steps(self.displacing.steps_left))
+        planner, steps = self._planner(), Steps(self.displacing.steps_left)
         try:
-            draft = planner.for_one(wish.entry, wish.ask)
+            draft = planner.for_one(wish.entry, wish.ask, steps)
         except CutShortSearchError:
-            reasons.append(CutShort(rules.steps))
+            reasons.append(CutShort(desk.policy.eviction.steps))
             return False
         if draft is None:
             line.until = min(line.until, max(planner.until, desk.now + PAUSE_S))
@@ -72,8 +71,18 @@ class Moving:
         draft.carry_out()
         if fills:
             self.displacing.overtakes(entry)  # its turn has not come
+        self._kept = (desk.now, desk.version, desk.policy), planner
         wake_blocked(lines)
         return True
+
+    def _planner(self) -> Planner:
+        """Return a planner who knows who may be moved, if only its own moves happened since."""
+        desk, rules = self.desk, self.desk.policy.eviction
+        now = desk.now, desk.version, desk.policy
+        if self._kept is None or self._kept[0] != now:
+            bounds = Bounds(rules.movers if rules.movers > 0 else ANY_NUMBER)
+            self._kept = now, Planner(desk, _nobody_knows, bounds)
+        return self._kept[1]
 
     def _is_open(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Return whether it is time to look; room that comes anyway is waited for."""
