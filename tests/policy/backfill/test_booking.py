@@ -530,3 +530,16 @@ def test_a_fork_has_nothing_to_do_that_the_original_has_not() -> None:
     fork = world.engine.fork()
 
     assert world.cycle(5.0) == fork.decide(5.0)
+
+
+def test_a_fork_keeps_bookings_behind_held_room_where_they_are() -> None:
+    """Nothing has happened but time: the original does not look again, nor does the fork."""
+    topology, nodes = picture("a=1")
+    world = World(Engine(topology, queues=(Queue("default", order="easy"),))).join(*nodes)
+    world.run(replace(task("low", 1), estimate_s=100.0), now=0.0)
+    world.submit(replace(task("high", 1, priority=1), estimate_s=50.0))
+    world.submit(replace(task("next", 1, submitted_at=1.0), estimate_s=10.0)).cycle(1.0)
+    fork = world.engine.fork()
+
+    assert world.cycle(2.0) == fork.decide(2.0)
+    assert world.engine.desk.latest.of("next") == fork.desk.latest.of("next")

@@ -69,8 +69,6 @@ class Bookings:
         self._seen: tuple[object, ...] = ()
         """Of the desk, when all of this was last looked at."""
         self._seen_at = -inf
-        self._is_fork = False
-        """It has yet to look anew at who runs; there need not be anything else to do."""
         self._waiting: dict[int, list[tuple[Rank, str]]] = {}
         self._next: dict[int, int] = {}
         """How far a pass has come in each queue."""
@@ -116,7 +114,7 @@ class Bookings:
             for name in list(self.booked):
                 self._unbook(name)
             return
-        if self._seen != self._state() or self._is_late or self._is_fork:
+        if self._seen != self._state() or self._is_late:
             self._renew()
         for other in self._orders:
             lines = self._lines.get(other)
@@ -182,7 +180,6 @@ class Bookings:
 
     def _renew(self) -> None:
         """Look anew at who runs, who waits and which bookings hold."""
-        self._is_fork = False
         self._has_gained |= self._running.look()
         self._waiting = {
             queue: sorted((lines.rank_of(item), item[0]) for item in lines if not item[1])
@@ -452,13 +449,16 @@ class Bookings:
         queue_of: dict[str, int],
         standing: Standing,
     ) -> Bookings:
-        """Return the bookings of a fork, which looks anew at who runs."""
+        """Return the bookings of a fork: they have been looked at when these were."""
         new = Bookings(desk, lines, queue_of, standing)
         new.booked = {name: replace(booking) for name, booking in self.booked.items()}
         new._slipped = {name: replace(booking) for name, booking in self._slipped.items()}
         new._running = self._running.copy(desk)
-        new._tree, new._orders, new._is_fork = self._tree, dict(self._orders), True
+        new._tree, new._orders = self._tree, dict(self._orders)
         new._seen, new._seen_at = self._seen, self._seen_at
+        new._waiting = {queue: list(names) for queue, names in self._waiting.items()}
+        new._next, new._confirmed = dict(self._next), dict(self._confirmed)
+        new._has_grown, new._is_sound = self._has_grown, self._is_sound
         new._has_gained, new._refused = self._has_gained, dict(self._refused)
         new._moves, new._moves_before = self._moves, self._moves_before
         new._shown, new._told = dict(self._shown), dict(self._told)

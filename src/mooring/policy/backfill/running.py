@@ -100,10 +100,17 @@ class Running:
         return gives
 
     def copy(self, desk: Desk) -> Running:
-        """Return the same for a fork, which looks at everything anew before it is used."""
+        """Return the same for a fork; who is gone since the last look is found out at the next."""
         new = Running(desk)
         new._ends, new._epoch = self._ends.copy(), self._epoch
-        new._gives = {name: [] for name in self._gives}
+        there = desk.entries
+        new._gives = {n: new._gives_of(there[n]) if n in there else [] for n in self._gives}
+        names = [victim.entry.workload.name for victim in self._leaving]
+        new._leaving = [
+            replace(victim, entry=there[name])
+            for name, victim in zip(names, self._leaving, strict=True)
+            if name in there
+        ]
         return new
 
 
