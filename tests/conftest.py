@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests saw real traces, so that a green run without them is not mistaken."""
+    """Say what random worlds saw, and how many tests saw real traces: green is not all."""
 
     def properties(report: pytest.TestReport) -> list[tuple[str, object]]:
         return getattr(report, "user_properties", [])
@@ -66,6 +66,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         reports = [report for kind in kinds for report in terminalreporter.getreports(kind)]
         return [report for report in reports if ("traces", True) in map(tuple, properties(report))]
 
+    told = [
+        counts
+        for report in terminalreporter.getreports("passed")
+        for name, counts in getattr(report, "user_properties", ())
+        if name == "told"
+    ]
+    if told:
+        steps, exchanges, evictions, starts = [sum(column) for column in zip(*told, strict=True)]
+        terminalreporter.write_line(
+            f"Random worlds: {steps} steps, {starts} starts, {evictions} evictions,"
+            f" {exchanges} exchanges that were judged by the measure."
+        )
     ran = {report.nodeid for report in marked("passed", "failed", "error", "xfailed", "xpassed")}
     missed = [report for report in marked("skipped") if NO_TRACES in str(report.longrepr)]
     if ran or missed:
