@@ -475,8 +475,11 @@ def fungibilities() -> SearchStrategy[Fungibility]:
     return st.builds(Fungibility, rule, rule) | both_next
 
 
-def eviction_rules() -> SearchStrategy[EvictionRules]:
+def eviction_rules(profile: str) -> SearchStrategy[EvictionRules]:
     """Return whom a queue may evict."""
+    if profile == "default":
+        within, reclaim = ("", *rules.WITHIN_QUEUE), ("", *rules.RECLAIM)
+        return st.builds(EvictionRules, st.sampled_from(within), st.sampled_from(reclaim))
     found = st.builds(
         EvictionRules,
         st.sampled_from(("", *rules.WITHIN_QUEUE)),
@@ -507,8 +510,8 @@ def queues_under(
         weight=draw(claims),
         priority=draw(priorities),
         order=draw(st.sampled_from(("", *rules.ORDERS))),
-        by_usage=draw(st.booleans()),
-        eviction=draw(eviction_rules()),
+        by_usage=policy.profile != "default" and draw(st.booleans()),
+        eviction=draw(eviction_rules(policy.profile)),
         preempt_minimum_run_s=draw(st.none() | durations),
         reclaim_minimum_run_s=draw(st.none() | durations),
         run_limit_s=draw(st.none() | positive_durations),
@@ -615,7 +618,29 @@ def policies(
         defragmentation=st.builds(Defragmentation, st.booleans(), claims, claims, counts),
         headroom=st.just(()),
         undeclared=st.sampled_from(rules.UNDECLARED),
+    ).map(_as_used)
+
+
+def _as_used(policy: Policy) -> Policy:
+    """Return a policy that says only what its profile goes by."""
+    if policy.profile != "default":
+        return replace(policy, defragmentation=replace(policy.defragmentation, automatic=False))
+    plain, usual = Fairness(), Eviction()
+    fairness = replace(
+        policy.fairness,
+        strategies=plain.strategies,
+        usage_half_life_s=plain.usage_half_life_s,
+        usage_sampling_s=plain.usage_sampling_s,
+        usage_weights=plain.usage_weights,
     )
+    eviction = replace(
+        policy.eviction,
+        preempt_minimum_run_s=usual.preempt_minimum_run_s,
+        reclaim_minimum_run_s=usual.reclaim_minimum_run_s,
+        minimum_run_by=usual.minimum_run_by,
+        saturation=usual.saturation,
+    )
+    return replace(policy, fairness=fairness, eviction=eviction, undeclared=Policy().undeclared)
 
 
 @st.composite

@@ -93,3 +93,16 @@ def test_gaps_are_closed_for_nobody(capsys: pytest.CaptureFixture[str], tmp_path
     said = rows(capsys.readouterr().out)
     assert "v a b main 0 2.0 fewer gaps" in said
     assert not any(line.startswith("starts") for line in said)
+
+
+@pytest.mark.parametrize("profile", ["kai", "kueue"])
+def test_other_profiles_have_no_invoice(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, profile: str
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"nodes: [{{name: a, gpus: 8}}]\npolicy: {{profile: {profile}}}\n", "utf-8")
+
+    assert main(["defragment", str(path)]) == 2
+
+    said = capsys.readouterr()
+    assert (said.out, "for profile default" in said.err) == ("", True)

@@ -15,6 +15,7 @@ from mooring.model.plan import (
     CutShort,
     Excluded,
     Impossible,
+    Moving,
     NoRoom,
     NotTogether,
     Unknown,
@@ -46,6 +47,15 @@ SENTENCES: list[tuple[Reason, str]] = [
     ),
     (Excluded("g", "gpu", 1), "For g, 1 node has too few free GPUs."),
     (Excluded("g", "gpu", 1200), "For g, 1,200 nodes have too few free GPUs."),
+    (
+        Excluded("g", "failing", 2),
+        "For g, 2 nodes are avoided because work keeps failing there.",
+    ),
+    (Moving(), "It is being moved: it starts at its other place when it left."),
+    (
+        Moving(("v", "u")),
+        "It is being moved: it starts at its other place when it, v and u left.",
+    ),
     (Excluded("g", "not-ready", 2), "For g, 2 nodes are not ready."),
     (Excluded("g", "taint", 2), "For g, 2 nodes have taints that it does not tolerate."),
     (Excluded("g", "rdma/nic", 1), "For g, 1 node has too little free rdma/nic."),

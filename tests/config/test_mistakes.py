@@ -332,7 +332,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "'any'",
     ),
     "evicting further than allowed": (
-        queue("eviction: {reclaim: never, while_borrowing: lower-priority}"),
+        "policy: {profile: kueue}\n"
+        + queue("eviction: {reclaim: never, while_borrowing: lower-priority}"),
         "queues[0].eviction.while_borrowing",
         "reclaim: lower-priority",
     ),
@@ -464,6 +465,36 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "needed",
     ),
     "undeclared in other words": ("policy: {undeclared: no}", "policy.undeclared", "'ignore'"),
+    "borrowing in a profile that knows no rule for it": (
+        queue("eviction: {while_borrowing: lower-priority}"),
+        "queues[0].eviction.while_borrowing",
+        "only profile kueue",
+    ),
+    "a threshold of it": (
+        queue("eviction: {borrowing_threshold: 3}"),
+        "queues[0].eviction.borrowing_threshold",
+        "only profile kueue",
+    ),
+    "a line by usage in profile default": (
+        queue("by_usage: true"),
+        "queues[0].by_usage",
+        "only profile kueue",
+    ),
+    "what only kai goes by": (
+        "policy: {profile: default, eviction: {saturation: 2}}",
+        "policy.eviction.saturation",
+        "only profile kai",
+    ),
+    "what only kueue goes by": (
+        "policy: {undeclared: ignore}",
+        "policy.undeclared",
+        "only profile kueue",
+    ),
+    "moves in a profile that makes none": (
+        "policy: {profile: kai, defragmentation: {automatic: true}}",
+        "policy.defragmentation.automatic",
+        "only profile default",
+    ),
     # nodes
     "a node without name": ("nodes: [{cpu: 1}]", "nodes[0].name", "needed"),
     "a node twice": ("nodes: [{name: a}, {name: a}]", "nodes[1].name", "already"),
@@ -1055,6 +1086,7 @@ def test_a_queue_that_cannot_be_read_causes_no_more_mistakes() -> None:
           - name: q
             quotas: [{resource: gpus, quota: 0.5, lending_limit: 7}]
             eviction: {reclaim: nevr, while_borrowing: lower-priority}
+        policy: {profile: kueue}
         """
     )
     assert [mistake.path for mistake in found] == [

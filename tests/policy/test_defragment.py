@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mooring.engine import Engine
 from mooring.metrics import gpu_columns, gpu_node_fragmentation_ratio
 from mooring.model.events import Adopted, NodeJoined, PolicyChanged, Submitted
-from mooring.model.plan import Bind, Evict, Leaving, Reserve
+from mooring.model.plan import Bind, Evict, Leaving, Moving, Reserve
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Eviction, Headroom, Policy
@@ -410,6 +410,7 @@ def test_moves_are_carried_out_with_all_places_kept() -> None:
     kept = [d.workload for d in plan.decisions if isinstance(d, Reserve)]
     assert kept == ["whole", evict.workload]
     assert reasons(world, "whole") == (Leaving((evict.workload,)),)
+    assert reasons(world, evict.workload) == (Moving(),)
     confirm(world, plan)
     after = world.cycle(HOUR + 30)
     assert {d.workload for d in after.decisions} == {"whole", evict.workload}

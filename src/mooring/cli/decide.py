@@ -14,7 +14,7 @@ from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
 from mooring.model.codec import encode
 from mooring.model.demand import DeviceKind, device_kind
-from mooring.model.plan import Behind, Bind, Evict, Notice, Reserve
+from mooring.model.plan import Behind, Bind, Evict, Moving, Notice, Reserve
 from mooring.model.workload import Shape
 from mooring.sim.settle import Settled, decide_once, settle
 
@@ -248,7 +248,8 @@ def _waiting_rows(engine: Engine) -> Iterator[tuple[str, str]]:
         entry = engine.entries()[name]
         alone = len(entry.members) == 1
         reasons = [sentence(reason, is_alone=alone) for reason in engine.reasons(name)]
-        if entry.is_placed:
+        is_moved = any(isinstance(reason, Moving) for reason in engine.reasons(name))
+        if entry.is_placed and not is_moved:
             reasons.insert(0, "It runs, and waits to grow.")
         yield name, "\n".join(reasons)
         if len(others) == 1:

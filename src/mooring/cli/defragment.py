@@ -8,6 +8,7 @@ from mooring.cli.fold import fold_names, fold_numbers
 from mooring.cli.show import Terminal, print_json, table
 from mooring.cli.words import counted, percent
 from mooring.config.units import say_duration
+from mooring.engine import EventError
 from mooring.model.codec import encode
 from mooring.sim.settle import invoice_of
 
@@ -25,6 +26,9 @@ _GAINS = ("starts", "GPUs", "on", "earlier", "GPU-h saved")
 
 def defragment(scenario: Scenario, *, as_json: bool) -> int:
     """Print the invoice of a scenario; return the exit code."""
+    profile = scenario.policy.profile
+    if profile != "default":
+        raise EventError(f"defragmentation is for profile default; this is profile {profile}")
     invoice = invoice_of(scenario)
     if as_json:
         print_json(None if invoice is None else encode(invoice, full=True))

@@ -13,6 +13,7 @@ from mooring.model.plan import (
     Exhausted,
     Impossible,
     Leaving,
+    Moving,
     NoRoom,
     NotAllowed,
     NotTogether,
@@ -124,6 +125,9 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
             return f"It starts at {at:g} at the latest, on {counted(nodes, 'node')}."
         case Leaving(workloads):
             return f"Its room is found; it starts when {listed(workloads) or 'all'} left."
+        case Moving(workloads):
+            who = listed(["it", *workloads])
+            return f"It is being moved: it starts at its other place when {who} left."
         case Protected(until):
             return f"Who could make room for it may not be asked to leave before {until:g}."
         case Promised(queue, gpus):

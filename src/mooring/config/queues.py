@@ -177,9 +177,9 @@ class _QueueReader:
             while_borrowing=given.take("while_borrowing", one_of(WHILE_BORROWING), ""),
             borrowing_threshold=given.take("borrowing_threshold", priority, None),
         )
-        never = (NEVER, "") if self.known.policy.profile == KUEUE else (NEVER,)
+        further = rules.while_borrowing not in (NEVER, "") and rules.reclaim in (NEVER, "")
         is_readable = "reclaim" not in given or bool(rules.reclaim)
-        if rules.while_borrowing not in (NEVER, "") and rules.reclaim in never and is_readable:
+        if self.known.policy.profile == KUEUE and further and is_readable:
             fix = "give `reclaim: lower-priority` or `any` too: it goes further than that"
             given.wrong("while_borrowing", fix)
         return rules

@@ -14,6 +14,7 @@ from mooring.config.policy import read_policy as read_policy_section
 from mooring.config.queues import queues_below, read_queues
 from mooring.config.schema import KEYS
 from mooring.config.units import instant, name, number
+from mooring.config.unused import find_unused
 from mooring.config.workloads import WorkloadReader
 from mooring.model.queues import DEFAULT_QUEUE, Queue
 from mooring.model.scenario import Scenario
@@ -95,6 +96,7 @@ def _read_rules(fields: Fields, topology: Topology, cluster: Cluster) -> Known:
     queues = read_queues(fields, known)
     known = replace(known, queues=queues, below=queues_below(queues))
     policy = replace(known.policy, headroom=read_headroom(fields, known))
+    find_unused(fields, policy)
     return replace(known, policy=policy)
 
 

@@ -213,6 +213,13 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Moving:
+    """It is moved: it starts at its other place when it has left, and so have these workloads."""
+
+    workloads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Protected:
     """Those who could make room for it may not be asked to leave before then."""
 
@@ -251,6 +258,7 @@ Reason = (
     | Delays
     | Reserved
     | Leaving
+    | Moving
     | Protected
     | Promised
     | Exhausted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
 from mooring.model.memory import Held
-from mooring.model.plan import Reserve
+from mooring.model.plan import Leaving, Moving, Reserve
 from mooring.model.workload import TaskState
 from mooring.policy.placing.place import Seats
 from mooring.policy.queues.lines import Request
@@ -36,6 +36,13 @@ class Hold:
     """It ran before and only moves: its start stays the one it had."""
     is_growth: bool = False
     """It is for one more unit of a workload that runs."""
+
+    def reason(self, name: str) -> Leaving | Moving:
+        """Return what a workload waits for that the room is kept for."""
+        names = dict.fromkeys(who for who, _, _ in self.leaving)
+        if not self.is_move:
+            return Leaving(tuple(names))
+        return Moving(tuple(other for other in names if other != name))
 
     def rows(self) -> list[int]:
         """Return the rows of its room."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Excluded, Impossible, Leaving, NoRoom, Promised
+from mooring.model.plan import Excluded, Impossible, NoRoom, Promised
 from mooring.policy.default.displacing import Displacing
 from mooring.policy.default.growth import Growth
 from mooring.policy.default.hall import LATER, Hall
@@ -246,7 +246,7 @@ class DefaultCourt:
         """Return why a workload waits, or does not grow; empty: it has all it asked for."""
         hold = self.desk.holds.get(name)
         if hold is not None:
-            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+            return (hold.reason(name),)
         lines, entry = self._hall.find(name), self.desk.entries.get(name)
         if lines is None or entry is None:
             return ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
 from mooring.model.demand import DeviceKind
-from mooring.model.plan import Behind, CutShort, Leaving, Protected, Unknown
+from mooring.model.plan import Behind, CutShort, Protected, Unknown
 from mooring.policy.kai.actions import MOVE, Consolidation, Preempt, Reclaim
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Soon, lift
@@ -145,7 +145,7 @@ class KaiCourt:
         """Return why a workload waits."""
         hold = self.desk.holds.get(name)
         if hold is not None:
-            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+            return (hold.reason(name),)
         return self._reasons.get(name, ())
 
     def tell(self) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE
-from mooring.model.plan import Blocked, Leaving
+from mooring.model.plan import Blocked
 from mooring.policy.kueue.cycle import Cycle
 from mooring.policy.kueue.lineup import Lineup
 from mooring.policy.kueue.tally import Cohorts
@@ -195,7 +195,7 @@ class KueueCourt:
         """Return why a workload waits."""
         hold = self.desk.holds.get(name)
         if hold is not None:
-            return (Leaving(tuple(dict.fromkeys(who for who, _, _ in hold.leaving))),)
+            return (hold.reason(name),)
         return self._reasons.get(name, ())
 
     def tell(self) -> list[str]:
