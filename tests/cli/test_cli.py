@@ -747,3 +747,26 @@ def test_a_reader_that_goes_away_is_no_disaster(write: Callable[..., Path]) -> N
 def test_an_ascii_terminal_is_no_disaster() -> None:
     ended = shell("mooring demo --nodes 32 --seconds 1 --once", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_work_that_runs_without_room_is_shown_to_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two run on the devices of one: where the second is nobody knows, but it is charged."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        """
+        nodes: [{name: y, gpus: 8}]
+        workloads: [{name: v, gpus: 8, running: true}, {name: w, gpus: 8, running: true}]
+        """,
+        "utf-8",
+    )
+    assert main(["decide", str(path)]) == 0
+    assert "w runs, but no node has room for it" in capsys.readouterr().out
+
+    assert main(["decide", "-o", "json", str(path)]) == 0
+    running = json.loads(capsys.readouterr().out)["running"]
+    assert [(each["workload"], each["groups"][0]["nodes"]) for each in running] == [
+        ("v", ["y"]),
+        ("w", []),
+    ]

@@ -96,6 +96,9 @@ def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -
     if waiting:
         console.print(table(("waits", "why"), waiting))
         console.print()
+    for name, entry in result.engine.entries().items():
+        if entry.charged_only:
+            console.print(f"{name} runs, but no node has room for it; only its quota is counted.")
     console.print(_summary(scenario, result, until_settled=until_settled))
 
 

@@ -292,9 +292,15 @@ class Engine:
         return self._needs.waiting()
 
     def running(self) -> list[str]:
-        """Return the workloads of which something has a place and stays, in order of coming."""
-        members = {name: entry.members.values() for name, entry in self.desk.entries.items()}
-        return [name for name, some in members.items() if any(m.staying() for m in some)]
+        """Return the workloads of which something runs and stays, in order of coming.
+
+        Of those that were found running, nobody may know where.
+        """
+        return [
+            name
+            for name, entry in self.desk.entries.items()
+            if entry.charged_only or any(members.staying() for members in entry.members.values())
+        ]
 
     def flavor_of(self, members: Members, row: int) -> str:
         """Return what tasks on a row are charged to."""
