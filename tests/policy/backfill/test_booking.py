@@ -214,6 +214,69 @@ def test_a_smaller_head_is_booked_anew() -> None:
     assert reserved(here.edit(lasting(10, task("wide", 3))).cycle(2.0)) == {"wide": 10.0}
 
 
+# -- other nodes will do --------------------------------------------------------------------
+
+# Two nodes of four GPUs.      0        1000            9000
+#   one on a (3)               ████████
+#   two on b (3)               ████████████████████████
+#   wide (4)                   waits    ██████ on a
+#   small (1), half an hour    on a it would keep `wide` waiting, on b nobody
+
+
+@pytest.fixture(params=["a=1000 b=9000", "a=9000 b=1000"])
+def crowded(request: pytest.FixtureRequest) -> str:
+    """Return until when three of the four GPUs of each node are in use."""
+    return str(request.param)
+
+
+def fill_up(here: World, crowded: str, queue: str = "default") -> str:
+    """Let both nodes be in use; return the one that is in use for longer."""
+    ends = {name: float(end) for name, end in (item.split("=") for item in crowded.split())}
+    for name, end in ends.items():
+        here.adopt(lasting(end, task(f"on-{name}", 3, queue=queue)), {name: [0b111]})
+    return max(ends, key=ends.__getitem__)
+
+
+@pytest.mark.parametrize("order", TWINS)
+def test_who_would_delay_another_on_one_node_starts_on_another(order: str, crowded: str) -> None:
+    here = ordered(order, "a=4 b=4")
+    harmless = fill_up(here, crowded)
+    wide, small = lasting(500, task("wide", 4)), lasting(1800, task("small", 1))
+    plan = here.submit(wide, small).cycle(1.0)
+    assert by_workload(plan) == {"small": [harmless]}
+    assert reserved(plan) == {"wide": 1000.0}
+
+
+def test_a_unit_more_goes_where_it_delays_nobody(crowded: str) -> None:
+    here = ordered("easy", "a=4 b=4 c=1")
+    harmless = fill_up(here, crowded)
+    here.adopt(lasting(5000, gang("elastic", tasks=1, most=2)), {"c": [0b1]})
+    plan = here.submit(lasting(500, task("wide", 4))).cycle(1.0)
+    assert by_workload(plan) == {"elastic": [harmless]}
+    assert reserved(plan) == {"wide": 1000.0}
+
+
+def test_who_need_not_mind_a_reservation_spares_it_where_it_can(crowded: str) -> None:
+    """`small` is covered by its quota, and `wide` is not."""
+    covered = Queue("covered", quotas=(Quota("gpu", quota=1000),))
+    here = world("a=4 b=4", Queue("late", order="easy"), covered)
+    harmless = fill_up(here, crowded, "late")
+    here.submit(lasting(500, task("wide", 4, queue="late"))).cycle(1.0)
+    plan = here.submit(task("small", 1, queue="covered")).cycle(2.0)
+    assert by_workload(plan) == {"small": [harmless]}
+    assert reasons(here, "wide")[-1] == Reserved(1000.0, 1)
+
+
+def test_who_need_not_mind_a_reservation_starts_anyway() -> None:
+    covered = Queue("covered", quotas=(Quota("gpu", quota=1000),))
+    here = world("a=4", Queue("late", order="easy"), covered)
+    here.run(lasting(1000, task("runs", 3, queue="late")))
+    here.submit(lasting(500, task("wide", 4, queue="late"))).cycle(1.0)
+    plan = here.submit(lasting(9000, task("small", 1, queue="covered"))).cycle(2.0)
+    assert by_workload(plan) == {"small": ["a"]}
+    assert reserved(plan) == {"wide": 9002.0}
+
+
 # -- conservative ---------------------------------------------------------------------------
 
 

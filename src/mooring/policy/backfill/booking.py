@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 ORDERS = ("easy", "conservative")
 NOBODY = -1
+TRIES = 4
+"""So often one is tried without the nodes that it would take from others; then without any."""
 LAST: Rank = (2, 0, inf, inf, inf, 0)
 Standing = Callable[[int, "Item"], tuple[object, ...]]
 """Where an item in the lines of a queue stands among all."""
+Place = Callable[[tuple[str, ...], list["Reason"]], "list[Seats] | None"]
+"""Books seats off some nodes, or says why there are none."""
 
 
 class Bookings:
@@ -315,28 +319,59 @@ class Bookings:
 
     # -- who may start ----------------------------------------------------------------------
 
-    # wide: who would start where, after what, and why not
+    # wide: who would start, where, and why not
     def let(
-        self,
-        item: Item,
-        offer: Offer,
-        mark: int,
-        seats: list[Seats],
-        reasons: list[Reason],
+        self, item: Item, place: Place, reasons: list[Reason], offer: Offer | None = None
     ) -> list[Seats] | None:
-        """Return seats, booked after a mark, if they delay nobody; else perhaps others."""
-        late = self.delays(item, seats)
-        if late is None:
-            return seats
-        self.desk.books.rollback(mark)
-        own = self.booked.get(item[0])
-        again = seat_again(self.desk, own, offer) if own and own.at <= self.desk.now else None
-        if again is not None:
-            if self.delays(item, again) is None:
-                return again
-            self.desk.books.rollback(mark)
-        self.keep_back(item, late, reasons)
+        """Book seats for which nobody starts later; None: there are none.
+
+        What the placer likes best may be what another is booked on: then it is asked again without
+        those nodes. Who need not mind a booking spares it where that costs nothing.
+        """
+        books, mark, others = self.desk.books, self.desk.books.checkpoint(), self._nodes(item[0])
+        away: dict[str, None] = {}
+        late, lawful = "", None
+        for left in range(TRIES, -1, -1):
+            seats = place(tuple(away), [] if away else reasons)
+            if seats is None:
+                break
+            who = self.delays(item, seats)
+            if who is None and (self._is_sound or self._spares_all(item, seats)):
+                return seats
+            if who is None and lawful is None:
+                lawful = tuple(away)
+            books.rollback(mark)
+            if who is not None and not away:
+                late, again = who, self._as_booked(item, offer)
+                if again is not None:
+                    return again
+            used = [books.nodes[row].name for each in seats for row in each.rows]
+            met = [node for node in used if node in others and node not in away]
+            if not met:
+                break
+            away.update(dict.fromkeys(met if left > 1 else others))
+        if lawful is not None:
+            self._is_sound = False
+            return place(lawful, [])
+        if late:
+            self.keep_back(item, late, reasons)
         return None
+
+    def _nodes(self, name: str) -> dict[str, None]:
+        """Return the nodes that others than one are booked on."""
+        others = [booking for n, booking in self.booked.items() if n != name]
+        return {node: None for b in others for each in b.placements for node in each.nodes}
+
+    def _as_booked(self, item: Item, offer: Offer | None) -> list[Seats] | None:
+        """Book the seats of one's own booking, if it is due and nobody starts later for it."""
+        own, mark = self.booked.get(item[0]), self.desk.books.checkpoint()
+        if own is None or offer is None or own.at > self.desk.now:
+            return None
+        seats = seat_again(self.desk, own, offer)
+        if seats is not None and self.delays(item, seats) is not None:
+            self.desk.books.rollback(mark)
+            return None
+        return seats
 
     def keep_back(self, item: Item, late: str, reasons: list[Reason]) -> None:
         """Note that somebody would start later for one."""
@@ -348,21 +383,34 @@ class Bookings:
 
         Those who are gone are out of the books already.
         """
-        name, desk = item[0], self.desk
-        entry = desk.entries[name]
         gone = (*gone, *self.gone)
-        others = [b for n, b in self.booked.items() if n != name]
+        others = [b for n, b in self.booked.items() if n != item[0]]
         bound = [b for b in others if self._binds(b, item)]
-        end = desk.now + longest(desk, entry)
-        if item[1]:
-            end = self._running.end_of(name)
+        end = self._end_of(item)
         self._is_sound = not gone and all(end <= other.at for other in others)
         if not bound or self._is_sound or (not gone and all(end <= b.at for b in bound)):
             return None
-        give = partial(give_back, desk, seats, entry.account)
-        late = delayed(desk, self._running.ends(gone, (end, give)), bound)
+        late = self._late(item, seats, bound, gone)
         self._is_sound = late is None and not gone and len(bound) == len(others)
         return None if late is None else late.name
+
+    def _spares_all(self, item: Item, seats: Sequence[Seats]) -> bool:
+        """Return whether nobody at all starts later for one whose seats are booked."""
+        others = [booking for name, booking in self.booked.items() if name != item[0]]
+        return self._late(item, seats, others, self.gone) is None
+
+    def _end_of(self, item: Item) -> float:
+        """Return when one ends that starts, or grows, now."""
+        if item[1]:
+            return self._running.end_of(item[0])
+        return self.desk.now + longest(self.desk, self.desk.entries[item[0]])
+
+    def _late(
+        self, item: Item, seats: Sequence[Seats], bound: list[Booking], gone: Sequence[Victim]
+    ) -> Booking | None:
+        """Return who of some would start later for one whose seats are booked."""
+        give = partial(give_back, self.desk, seats, self.desk.entries[item[0]].account)
+        return delayed(self.desk, self._running.ends(gone, (self._end_of(item), give)), bound)
 
     def would_delay(
         self, item: Item, seats: Sequence[Seats], victims: Sequence[Victim]

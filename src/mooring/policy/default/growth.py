@@ -61,14 +61,17 @@ class Growth:
         """Place a unit where it delays nobody who is booked."""
         desk, bookings, item = self.desk, self.hall.bookings, (entry.workload.name, group)
         wanted = {group: growth(entry.members[group], _leaf(beside, group))}
-        mark = desk.books.checkpoint()
-        found = place_beside(desk, entry, beside, wanted, reasons)
-        late = bookings.delays(item, [each for _, each in found]) if found else None
-        if late is not None:
-            desk.books.rollback(mark)
-            bookings.keep_back(item, late, reasons)
-            return False
-        if found is None:
+        closed, found = beside.closed, None
+
+        def place_it(away: tuple[str, ...], reasons: list[Reason]) -> list[Seats] | None:
+            nonlocal found
+            beside.closed = (*closed, *away)
+            found = place_beside(desk, entry, beside, wanted, reasons)
+            return None if found is None else [each for _, each in found]
+
+        has_room = bookings.let(item, place_it, reasons) is not None
+        beside.closed = closed
+        if not has_room or found is None:
             return False
         lines = self.hall.lines_of(entry)
         self.hall.drop(lines, item)

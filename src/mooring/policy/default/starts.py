@@ -128,10 +128,19 @@ class Starts:
         return None if best is None else self._seats(entry, best, [])
 
     def _place(self, entry: Entry, offer: Offer, reasons: list[Reason]) -> list[Seats] | None:
-        """Book places as offered; None: there are none."""
-        desk, bookings = self.desk, self.hall.bookings
+        """Book places as offered, where nobody who is booked starts later; None: nowhere."""
+        if not self.hall.bookings.is_on:
+            return self._place_off(entry, offer, (), reasons)
+        place = partial(self._place_off, entry, offer)
+        return self.hall.bookings.let((entry.workload.name, ""), place, reasons, offer)
+
+    def _place_off(
+        self, entry: Entry, offer: Offer, away: tuple[str, ...], reasons: list[Reason]
+    ) -> list[Seats] | None:
+        """Book places as offered, but off some nodes; None: there are none."""
+        desk = self.desk
         mark = desk.books.checkpoint()
-        desk.placer.aim(offer.ask.avoid, offer.barred)
+        desk.placer.aim((*offer.ask.avoid, *away), offer.barred)
         before = desk.promises.missing()
         try:
             seats = place(desk.placer, offer.ask, entry.account)
@@ -142,9 +151,7 @@ class Starts:
         if seats is not None and not desk.promises.admits(entry, seats, before, reasons):
             desk.books.rollback(mark)
             return None
-        if seats is None or not bookings.is_on:
-            return seats
-        return bookings.let((entry.workload.name, ""), offer, mark, seats, reasons)
+        return seats
 
     def _start(self, entry: Entry, lines: Lines, seats: list[Seats]) -> None:
         self.hall.go(entry, lines)
