@@ -29,6 +29,8 @@ MOST_DEVICES = 62
 """Devices of a node are bits of a signed 64-bit number."""
 MOST_TASKS = 1 << 20
 """Numbers of tasks are below this."""
+_LEGAL = [LEGAL[state] for state in TaskState]
+"""By number of the state."""
 
 
 class EventError(ValueError):
@@ -100,16 +102,20 @@ def check_change(entry: Entry, workload: Workload) -> None:
 
 def check_tasks(name: str, members: Members, tasks: Sequence[int], state: TaskState) -> None:
     """Check that these tasks exist and may reach a state."""
-    where = f"workload {name}, group {members.group.name}"
-    if len(set(tasks)) < len(tasks):
-        raise EventError(f"{where}: a task is named twice")
+    states = members.states
+    if len(tasks) > 1 and len(set(tasks)) < len(tasks):
+        raise EventError(f"{_group(name, members)}: a task is named twice")
     for task in tasks:
-        if not 0 <= task < len(members.states):
-            raise EventError(f"{where}: there is no task {task}")
-        now = TaskState(members.states[task])
-        if state not in LEGAL[now]:
+        if not 0 <= task < len(states):
+            raise EventError(f"{_group(name, members)}: there is no task {task}")
+        if state not in _LEGAL[states[task]]:
+            now = TaskState(states[task])
             change = f"is {now.name.lower()} and cannot become {state.name.lower()}"
-            raise EventError(f"{where}: task {task} {change}")
+            raise EventError(f"{_group(name, members)}: task {task} {change}")
+
+
+def _group(name: str, members: Members) -> str:
+    return f"workload {name}, group {members.group.name}"
 
 
 def check_adopted(books: Books, event: Adopted) -> None:

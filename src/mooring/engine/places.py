@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from mooring.model.entry import Entry, Members
     from mooring.policy.desk import Desk
 
+PENDING, RELEASING = int(TaskState.PENDING), int(TaskState.RELEASING)
+
 
 def take_off(books: Books, entry: Entry, members: Members, tasks: Sequence[int]) -> None:
     """Take tasks out of the books for a moment, also those that are on their way out."""
+    if len(tasks) == 1 and members.states[tasks[0]] == RELEASING:
+        books.depart(members.demand, members.rows[tasks[0]], members.devices[tasks[0]])
+        return
     leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
     books.end_release(members.demand, leaving, entry.account, members.flavor)
     rows = [members.rows[task] for task in tasks]
@@ -50,8 +55,8 @@ def vacate(desk: Desk, entry: Entry, members: Members, tasks: Sequence[int]) -> 
     for task in tasks:
         members.rows[task] = NOWHERE
         members.devices[task] = 0
-        members.states[task] = TaskState.PENDING
-    if not any(each.holding() for each in entry.members.values()):
+        members.states[task] = PENDING
+    if not any(each.is_holding for each in entry.members.values()):
         for each in entry.members.values():  # a group alone may come back, as what it was
             each.flavor = BY_NODE
     desk.note_move(entry)

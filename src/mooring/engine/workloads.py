@@ -134,10 +134,11 @@ class Workloads:
         """Put those found running since the last cycle in the order in which they started."""
         desk = self.desk
         found = [desk.entries[name] for name in self._found if name in desk.entries]
-        for entry in sorted(found, key=lambda entry: entry.started_at or 0.0):
-            if not entry.start_number:
-                desk.number_start(entry)
-                desk.note_move(entry)
+        new = [entry for entry in found if not entry.start_number]
+        new.sort(key=lambda entry: entry.started_at or 0.0)
+        for entry in new:
+            desk.number_start(entry)
+        desk.note_moves(new)
         self._found.clear()
 
     def end(self, name: str) -> Entry:

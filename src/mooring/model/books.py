@@ -561,6 +561,10 @@ class Books:
         """Move what `begin_release` moved back to used."""
         self._do(self._release, -1, demand, rows, account, flavor)
 
+    def depart(self, demand: Demand, row: int, devices: int) -> None:
+        """Take out a task for which `begin_release` was called: nobody is charged for it."""
+        self._do(self._depart, 1, demand, row, devices)
+
     # wide: what a task is, where it will be and who pays
     def hold(
         self,
@@ -804,6 +808,11 @@ class Books:
             for r, amount in demand.pairs:
                 np.add.at(self.releasing[r], many, sign * amount)
             self._charge_rows(-sign, demand, many, account, flavor)
+
+    def _depart(self, sign: int, demand: Demand, row: int, devices: int) -> None:
+        for r, amount in demand.pairs:
+            self.releasing_of[r][row] -= sign * amount
+        self._take_one(-sign, demand, row, devices)
 
     # wide: what a task is, where it will be and who pays
     def _hold(

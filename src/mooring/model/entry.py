@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 NOWHERE = -1
+_PENDING, _ASSUMED = int(TaskState.PENDING), int(TaskState.ASSUMED)
+_BOUND, _RUNNING = int(TaskState.BOUND), int(TaskState.RUNNING)
 
 
 @dataclass(slots=True)
@@ -67,9 +69,21 @@ class Members:
         """Return the tasks that have a place."""
         return [task for task, row in enumerate(self.rows) if row != NOWHERE]
 
+    @property
+    def is_holding(self) -> bool:
+        """Return whether one of its tasks has a place."""
+        rows = self.rows
+        return rows.count(NOWHERE) < len(rows)
+
     def staying(self) -> list[int]:
         """Return the tasks that have a place and are not on their way out."""
         return [t for t, s in enumerate(self.states) if TaskState.ASSUMED <= s <= TaskState.RUNNING]
+
+    @property
+    def staying_count(self) -> int:
+        """Return how many that is."""
+        count = self.states.count
+        return count(_ASSUMED) + count(_BOUND) + count(_RUNNING)
 
     def pending(self) -> list[int]:
         """Return the tasks that wait."""
@@ -78,7 +92,7 @@ class Members:
     @property
     def begun(self) -> int:
         """Return how many tasks have, or had, a place: all but those that wait."""
-        return len(self.states) - self.states.count(TaskState.PENDING)
+        return len(self.states) - self.states.count(_PENDING)
 
     @property
     def is_placed(self) -> bool:
@@ -130,7 +144,8 @@ class Entry:
     @property
     def account(self) -> int:
         """Return the account that its tasks are charged to."""
-        return account_of(self.queue, fixed=self.is_fixed)
+        workload = self.workload
+        return account_of(self.queue, fixed=not workload.preemptible or workload.semi_preemptible)
 
     @property
     def is_fixed(self) -> bool:

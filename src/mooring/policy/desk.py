@@ -356,12 +356,17 @@ class Desk:
             entry, name = victim.entry, victim.entry.workload.name
             groups: dict[str, list[int]] = {}
             for group, task in victim.tasks:
-                groups.setdefault(group, []).append(task)
+                if group in groups:
+                    groups[group].append(task)
+                else:
+                    groups[group] = [task]
                 found.append((name, group, task))
             for group, tasks in groups.items():
                 members = entry.members[group]
                 key = (members.demand, entry.account, members.flavor)
-                rows.setdefault(key, []).extend(self._see_off(name, members, tasks))
+                if key not in rows:
+                    rows[key] = []
+                rows[key] += self._see_off(name, members, tasks)
                 self.decisions.append(Evict(name, group, tuple(tasks), victim.cause, beneficiary))
             self.note_move(entry)
         for (demand, account, flavor), some in rows.items():
@@ -393,6 +398,16 @@ class Desk:
         if entry.workload.semi_preemptible:
             self.semi[entry.workload.name] = None
         self.promises.touch(entry.workload.name)
+
+    def note_moves(self, entries: Sequence[Entry]) -> None:
+        """Note the same of many."""
+        self.version += len(entries)
+        self.moved.update(dict.fromkeys([entry.workload.name for entry in entries]))
+        for entry in entries:
+            if entry.workload.semi_preemptible:
+                self.semi[entry.workload.name] = None
+        for entry in entries if self.promises.loans else ():
+            self.promises.touch(entry.workload.name)
 
     def note_leaving(self, entry: Entry, cause: str = "") -> None:
         """Note that a run of a workload is over; with a cause: for another's sake."""

@@ -116,11 +116,8 @@ class Holds(Mapping[str, Hold]):
         """Note that tasks have left their places."""
         for task in tasks:
             key = (entry.workload.name, members.group.name, task)
-            self.desk.departures.end(key)
-            for name in self.desk.departures.awaited_by(key):
-                hold = self._kept[name]
-                del hold.leaving[key]
-                self.desk.departures.forget(name, (key,), ())
+            for name in self.desk.departures.gone(key):
+                del self._kept[name].leaving[key]
 
     def against(self, entry: Entry, members: Members, tasks: Iterable[int]) -> list[str]:
         """Return those for whom room is kept that these tasks, which stay after all, are in."""

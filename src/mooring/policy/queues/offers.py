@@ -136,14 +136,10 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
             given = assigned(desk, ask, chosen)
             found.append(Offer(given, desk.request(given, entry.account), ask.barred))
         return found
-    desk.placer.aim(ask.avoid)
     kinds = range(len(desk.books.kinds))
-    fits = [desk.placer.fit(leaf).ever[-1] for leaf in ask.leaves]
-    room = [
-        min(int(f[desk.books.kind == kind].sum()) for f in fits) if fits else 0 for kind in kinds
-    ]
     requests: list[tuple[Request, list[int]]] = []
     free = [kind for kind in desk.books.kinds_there() if kind not in ask.barred]
+    room = _room(desk, ask) if len(free) > 1 else [0] * len(kinds)
     for kind in sorted(free, key=lambda kind: (-room[kind], desk.books.kinds[kind])):
         request = desk.request(ask, entry.account, kind)
         known = next((some for other, some in requests if other == request), None)
@@ -155,6 +151,14 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
         Offer(ask, request, tuple(kind for kind in kinds if kind not in some))
         for request, some in requests
     ]
+
+
+def _room(desk: Desk, ask: Ask) -> list[int]:
+    """Return how often each kind of nodes could hold an ask if nothing ran."""
+    desk.placer.aim(ask.avoid)
+    fits = [desk.placer.fit(leaf).ever[-1] for leaf in ask.leaves]
+    of_kind = [desk.books.kind == kind for kind in range(len(desk.books.kinds))]
+    return [min((int(f[rows].sum()) for f in fits), default=0) for rows in of_kind]
 
 
 def assigned(desk: Desk, ask: Ask, flavors: dict[str, str]) -> Ask:

@@ -193,14 +193,32 @@ class Line:
 
     def remove_all(self, names: Sequence[Name]) -> None:
         """Take items out, each minimum after its units; most of a queue at once, if they are."""
-        leaving = Counter([self._of[name][0].queue for name in names])
-        for queue, number in leaving.items():
-            leaf = self._leaves[queue]
-            staying = sum([len(chain.items) for chain in leaf.chains]) - number
-            if number > MANY and number > staying:
-                self._loosen(leaf)
+        leaving: dict[int, list[Name]] = {}
         for name in names:
-            self.remove(name)
+            leaving.setdefault(self._of[name][0].queue, []).append(name)
+        for queue, some in leaving.items():
+            leaf = self._leaves[queue]
+            staying = sum([len(chain.items) for chain in leaf.chains]) - len(some)
+            if len(some) > MANY and len(some) > staying:
+                self._loosen(leaf)
+                self._remove_loose(leaf, some)
+                continue
+            for name in some:
+                self.remove(name)
+
+    def _remove_loose(self, leaf: Leaf, names: Sequence[Name]) -> None:
+        """Take items out of a leaf that are in no chain."""
+        sizes: Counter[Size] = Counter()
+        for name in names:
+            item, _ = self._of.pop(name)
+            del leaf.loose[name]
+            if item.unit:
+                self._forget_unit(item)
+            sizes[item.size] += 1
+        for size, number in sizes.items():
+            self._charge_size(leaf, size, -number)
+        for queue in leaf.path:
+            self._relax(queue)
 
     def _drop(self, leaf: Leaf, chain: Chain, at: int) -> None:
         """Take an item out of its chain."""
@@ -298,21 +316,27 @@ class Line:
                     self.usage[above][pair] += amount
 
     def _charge(self, item: Item, sign: int) -> None:
-        leaf, size = self._leaves[item.queue], item.size
-        leaf.sizes[size] = leaf.sizes.get(size, 0) + sign
-        if not leaf.sizes[size]:
-            del leaf.sizes[size]
-        for queue in leaf.path:
-            self._counts[queue] += sign
-            row = self.usage[queue]
-            for pair, amount in size:
-                row[pair] += sign * amount
+        self._charge_size(self._leaves[item.queue], item.size, sign)
         if item.unit and sign > 0:
             self._units.setdefault(item.workload, {})[item.unit] = None
         elif item.unit:
-            del self._units[item.workload][item.unit]
-            if not self._units[item.workload]:
-                del self._units[item.workload]
+            self._forget_unit(item)
+
+    def _charge_size(self, leaf: Leaf, size: Size, number: int) -> None:
+        """Note that so many of a size have come to a leaf, or (negative) left it."""
+        leaf.sizes[size] = leaf.sizes.get(size, 0) + number
+        if not leaf.sizes[size]:
+            del leaf.sizes[size]
+        for queue in leaf.path:
+            self._counts[queue] += number
+            row = self.usage[queue]
+            for pair, amount in size:
+                row[pair] += number * amount
+
+    def _forget_unit(self, item: Item) -> None:
+        del self._units[item.workload][item.unit]
+        if not self._units[item.workload]:
+            del self._units[item.workload]
 
     def _leaf(self, queue: int) -> Leaf:
         leaf = self._leaves.get(queue)

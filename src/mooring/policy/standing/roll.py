@@ -76,15 +76,22 @@ class Roll:
 
     def _catch_up(self, line: Line, moved: Iterable[str]) -> None:
         gone, there = list[tuple[str, int]](), list[Item]()
+        entries, tasks, units = self.desk.entries, self._tasks, self._units
         for name in moved:
-            entry = self.desk.entries.get(name)
-            before = [(name, unit) for unit in range(self._units.pop(name, 0))]
+            entry = entries.get(name)
+            before = [(name, unit) for unit in range(units.pop(name, 0))]
             for known in before:
-                del self._tasks[known]
-            after = {} if entry is None else {item.name: item for item in self._items(entry)}
+                del tasks[known]
+            items = [] if entry is None else self._items(entry)
+            if not items:
+                gone += reversed(before)
+                self.changes += before
+                continue
+            after = [(name, item.unit) for item in items]
             gone += [known for known in reversed(before) if known not in after]
-            there += after.values()
-            self.changes += dict.fromkeys((*before, *after))  # the same item may be elsewhere
+            there += items
+            self.changes += before  # the same item may be elsewhere
+            self.changes += [known for known in after if known not in before]
         line.remove_all(gone)
         for item in there:
             line.put(item)

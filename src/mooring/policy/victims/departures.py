@@ -77,6 +77,11 @@ class Departures:
                 self._awaited.pop(key, None)
         self._changed.update(dict.fromkeys(rows))
 
+    def gone(self, key: TaskKey) -> Iterable[str]:
+        """Note that a task is gone; return those who waited for that."""
+        self.end(key)
+        return self._awaited.pop(key, ())
+
     def awaited_by(self, key: TaskKey) -> list[str]:
         """Return those for whom room is kept that a task is in."""
         return list(self._awaited.get(key, ()))

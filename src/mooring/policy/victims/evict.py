@@ -48,8 +48,7 @@ class Victim:
     @property
     def is_whole(self) -> bool:
         """Return whether nothing of the workload would stay."""
-        staying = sum(len(members.staying()) for members in self.entry.members.values())
-        return len(self.tasks) == staying
+        return len(self.tasks) == sum([m.staying_count for m in self.entry.members.values()])
 
 
 def whole(entry: Entry, cause: str) -> Victim:

@@ -178,7 +178,9 @@ class Slots:
     @property
     def suffice(self) -> bool:
         """Return whether a domain would hold all, if everybody left."""
-        level = max(self.leaf.required, 0)
+        level = self.leaf.required
+        if level <= 0:
+            return int(self.most.sum()) >= self.leaf.count
         return int(self.desk.books.tree.sums(level, self.most).max(initial=0)) >= self.leaf.count
 
     def cheapest(self) -> list[Victim]:
