@@ -166,3 +166,16 @@ def test_all_places_are_kept_before_anybody_leaves() -> None:
     story.go(4100)
     assert story.running() == ["big", "left-m", "left-n"]
     story.rests()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_look_for_moves_that_is_cut_short_goes_on(steps: int) -> None:
+    """The bound of steps is for one cycle; the next goes on without being told anything."""
+    story = checkered(policy=Policy(eviction=Eviction(steps=steps)))
+    cycles = story.loop.cycles
+    story.at(4000, wants_two()).go(4000)
+
+    assert story.loop.cycles > cycles + 2
+    assert [each.cause for each in story.left()] == ["move"]
+    assert story.running() == ["big", "left-m", "left-n"]
+    story.rests()

@@ -103,9 +103,10 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
             return line if is_alone else f"For {group}, {line}"
         case NotTogether(groups):
             return f"There is room for each of {listed(groups)}, but not for all together."
-        case CutShort(steps):
+        case CutShort(steps, goes_on):
             bound = counted(steps, "step")
-            return f"The search stopped at its bound of {bound}; it goes on when something changes."
+            when = "in the next cycle" if goes_on else "when something changes"
+            return f"The search stopped at its bound of {bound}; it goes on {when}."
         case Behind(workload):
             return f"It asks for the same as {workload}, which is before it in line."
         case Unknown(group, what, name):

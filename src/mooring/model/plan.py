@@ -131,6 +131,8 @@ class CutShort:
     """The search reached its bound of counted steps; it is tried again when something changes."""
 
     steps: int
+    goes_on: bool = False
+    """It does not wait for a change: the next cycle goes on where this one stopped."""
 
 
 @dataclass(frozen=True, slots=True)

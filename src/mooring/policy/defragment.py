@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mooring.model.columns import Ints
     from mooring.model.workload import Placement
     from mooring.policy.placing.ask import Ask
+    from mooring.policy.standing.line import Name
     from mooring.policy.victims.departures import TaskKey
 
 HOUR = 3600.0
@@ -201,6 +202,8 @@ class Planner:
         """Whether a step was too dear for what is left of the budget."""
         self._expected = expected
         self._steps = Steps(desk.policy.eviction.steps)
+        self._way: object = None
+        """How the one who is helped now would be charged."""
         self._found: list[Step] = []
         self._moved: dict[str, Mover] = {}
         self._movable: dict[str, Victim] = {}
@@ -327,6 +330,7 @@ class Planner:
 
     def _step_for(self, entry: Entry, offer: Offer) -> Step | None:
         """Return booked moves by which one has a place; None: nothing is booked."""
+        self._way = (tuple(offer.request.items()), offer.barred)
         choice = Choice(Roll(self.desk), entry, offer, self._steps)
         seats = choice.prove(())
         if seats is not None:
@@ -363,12 +367,31 @@ class Planner:
         """Book other places for all who were removed, the largest first; or say who has none."""
         movers = []
         for victim in sorted(victims, key=lambda victim: (-_weight(victim), victim.entry.sequence)):
-            self._steps.take()
-            mover = place_again(self.desk, victim, avoid)
+            mover = self._moved_to(victim, avoid, tuple(each.name for each in victims))
             if mover is None:
                 return [], victim
             movers.append(mover)
         return movers, None
+
+    def _moved_to(
+        self, victim: Victim, avoid: tuple[str, ...], along: tuple[Name, ...]
+    ) -> Mover | None:
+        """Book another place for one who was removed along with others, in one step."""
+        new: list[Mover] = []
+
+        def book_again() -> list[Seats] | None:
+            mover = place_again(self.desk, victim, avoid)
+            if mover is None:
+                return None
+            new.append(mover)
+            return mover.seats
+
+        key = ("again", self._way, victim.name, avoid, along)
+        seats = self._steps.of(key, book_again)
+        if seats is None or new:
+            return new[0] if new else None
+        book(self.desk, victim.entry, seats)
+        return mover_to(self.desk, victim, seats)
 
     def _is_worth_it(self, step: Step) -> bool:
         """Return whether a step is within the bounds."""
@@ -545,5 +568,11 @@ def place_again(desk: Desk, victim: Victim, avoid: tuple[str, ...] = ()) -> Move
     placer.profile = usual
     if seats is None:
         return None
-    which = [tasks[each.part.name] for each in seats]
+    return mover_to(desk, victim, seats)
+
+
+def mover_to(desk: Desk, victim: Victim, seats: list[Seats]) -> Mover:
+    """Return the move of all that runs of a workload to other seats."""
+    members = victim.entry.members
+    which = [members[each.part.name].staying() for each in seats]
     return Mover(victim, seats, which, price(desk, victim))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.engine import Engine
 from mooring.engine.check import check_headroom
-from mooring.model.plan import Decision, Notice
+from mooring.model.plan import CutShort, Decision, Notice
 from mooring.sim.loop import Loop
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def settle(scenario: Scenario) -> Settled:
         loop.step()
         decisions += plans[-1].decisions
         told = [each for each in plans[-1].decisions if not isinstance(each, Notice)]
-        if not told and not (some_leave and cycle == 1):
+        if not told and not _goes_on(engine) and not (some_leave and cycle == 1):
             return Settled(engine, tuple(decisions), cycle, is_settled=True)
         before = seen.setdefault(_state(engine), cycle)
-        if before != cycle:
+        if before != cycle and told:
             return Settled(engine, tuple(decisions), cycle, False, cycle - before)
     return Settled(engine, tuple(decisions), MOST_CYCLES, is_settled=False)
 
@@ -99,6 +99,12 @@ def settle(scenario: Scenario) -> Settled:
 def _engine(scenario: Scenario) -> Engine:
     check_headroom(scenario.policy, scenario.queues, scenario.nodes)
     return Engine(scenario.topology, scenario.policy, scenario.memory, scenario.queues)
+
+
+def _goes_on(engine: Engine) -> bool:
+    """Return whether a search was cut short that goes on in the next cycle."""
+    reasons = [reason for name in engine.waiting() for reason in engine.reasons(name)]
+    return any(isinstance(reason, CutShort) and reason.goes_on for reason in reasons)
 
 
 def _state(engine: Engine) -> object:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import CutShort, Delays, Leaving
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import wake_blocked
+from mooring.policy.placing.place import Seats
 from mooring.policy.queues.offers import kinds_of
 from mooring.policy.standing.roll import Roll
-from mooring.policy.victims.displace import find_exchange
+from mooring.policy.victims.displace import Steps, find_exchange
 from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.victims.hunt import Hunt
 
@@ -21,9 +23,23 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.default.hall import Hall
     from mooring.policy.desk import Desk
-    from mooring.policy.queues.lines import Line
+    from mooring.policy.queues.lines import Item, Line
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
+
+
+@dataclass(slots=True)
+class Search:
+    """One search, and what it has found out as long as nothing changes."""
+
+    good_for: tuple[object, ...]
+    proofs: dict[object, list[Seats] | None] = field(default_factory=dict)
+    moves: dict[object, list[Seats] | None] = field(default_factory=dict)
+    steps: Steps = field(default_factory=partial(Steps, 0))
+
+    def copy(self) -> Search:
+        """Return the search of a fork."""
+        return Search(self.good_for, dict(self.proofs), dict(self.moves))
 
 
 class Displacing:
@@ -38,14 +54,16 @@ class Displacing:
         self._quantum = Quantum(desk)
         self._moved_on: dict[str, None] = {}
         """Those who left a line for a hold since somebody was last told."""
-        self.steps_left = 0
-        """What the last search has left of its steps."""
+        self.search = Search(())
+        """The one that goes on, or was last."""
+        self._cut: dict[Item, Search] = {}
+        """Those that were cut short, by whom they are for."""
 
     def displace(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, and keep the room for it; False: it has no right."""
         desk, entry, ask = self.desk, wish.entry, wish.ask
         line.tried_at, line.until = desk.version, LATER
-        self.steps_left = desk.policy.eviction.steps
+        self._begin(wish)
         if not self.is_on or not (self.hall.has_rivals or desk.overtakers):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
@@ -61,14 +79,15 @@ class Displacing:
             if desk.now < line.until:
                 return False  # only overtakers could be asked, and none of them has had its turn
         others = outgoing(desk, ask)
+        self._begin(wish, others)
         exchange = self._exchange(wish, others)
         if exchange is None:  # nobody else need leave
             reasons[:] = [Leaving(tuple(other.entry.workload.name for other in others))]
             line.until = patience_ends(desk)
             return False
-        line.until, self.steps_left = exchange.until, exchange.steps_left
+        line.until = exchange.until
         if exchange.is_cut:
-            reasons.append(CutShort(desk.policy.eviction.steps))
+            self.cut_short(line, wish, reasons)
         if exchange.found is None:
             return False
         bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
@@ -88,10 +107,33 @@ class Displacing:
         bookings.gone = others
         exchange = None
         if not others or not wish.suffices():
-            exchange = find_exchange(self.desk, self._hunt, self.hall.yardstick, wish)
+            exchange = self._look(wish)
         bookings.gone = ()
         books.rollback(mark)
         return exchange
+
+    def _look(self, wish: Wish) -> Exchange:
+        """Look for victims, from where the search for them was cut short."""
+        steps, yardstick = self.search.steps, self.hall.yardstick
+        return find_exchange(self.desk, self._hunt, yardstick, wish, steps)
+
+    def _begin(self, wish: Wish, others: Sequence[Victim] = ()) -> None:
+        """Begin a search, or go on with one that was cut short if nothing has changed since."""
+        desk, ask, item = self.desk, wish.ask, (wish.entry.workload.name, wish.group)
+        ways = (ask.avoid, ask.barred, tuple(other.name for other in others))
+        good_for = (desk.books.epoch, desk.version, desk.edits, desk.policy, *ways)
+        known = self._cut.get(item)
+        is_good = known is not None and known.good_for == good_for
+        self.search = known if known is not None and is_good else Search(good_for)
+        self.search.steps = Steps(max(1, desk.policy.eviction.steps), self.search.proofs)
+
+    def cut_short(self, line: Line, wish: Wish, reasons: list[Reason]) -> None:
+        """Note that a search reached its bound, and let it go on in the next cycle."""
+        version = self.search.good_for[:2]
+        self._cut = {i: known for i, known in self._cut.items() if known.good_for[:2] == version}
+        self._cut[wish.entry.workload.name, wish.group] = self.search
+        reasons.append(CutShort(self.desk.policy.eviction.steps, goes_on=True))
+        line.until = self.desk.now
 
     def _carry_out(self, wish: Wish, exchange: Exchange, others: Sequence[Victim]) -> None:
         """Let the victims leave; who they leave for stands in no line any more."""
@@ -138,6 +180,7 @@ class Displacing:
         """Return the same for a fork."""
         new = Displacing(desk, hall)
         new.is_on, new._moved_on = self.is_on, dict(self._moved_on)
+        new._cut = {item: search.copy() for item, search in self._cut.items()}
         return new
 
 

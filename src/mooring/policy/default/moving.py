@@ -54,11 +54,13 @@ class Moving:
         if not is_enough(free_of(desk), wish.ask):
             return False
         line.looked_at = desk.now
-        planner, steps = self._planner(), Steps(self.displacing.steps_left)
+        planner, search = self._planner(), self.displacing.search
+        steps = Steps(search.steps.left, search.moves)
         try:
             draft = planner.for_one(wish.entry, wish.ask, steps)
         except CutShortSearchError:
-            reasons.append(CutShort(desk.policy.eviction.steps))
+            self.displacing.cut_short(line, wish, reasons)
+            line.looked_at = -inf
             return False
         if draft is None:
             line.until = min(line.until, max(planner.until, desk.now + PAUSE_S))

@@ -22,6 +22,7 @@ import numpy as np
 from mooring.model.demand import DeviceKind
 from mooring.model.entry import Entry
 from mooring.policy.placing.ask import Ask
+from mooring.policy.placing.place import Seats
 from mooring.policy.queues.offers import Offer, shortage_of
 from mooring.policy.standing.line import Line, word
 from mooring.policy.standing.rights import NEVER, Rights
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.policy.desk import Desk
-    from mooring.policy.placing.place import Seats
     from mooring.policy.queues.share import Yardstick
-    from mooring.policy.standing.line import Item
+    from mooring.policy.standing.line import Item, Name
     from mooring.policy.standing.rights import Legal
     from mooring.policy.standing.roll import Roll
     from mooring.policy.victims.hunt import Hunt
@@ -55,15 +55,37 @@ class CutShortSearchError(Exception):
 
 @dataclass(slots=True)
 class Steps:
-    """Counted steps of one search."""
+    """Counted steps of one search, and what those of earlier cycles came to.
+
+    A search that was cut short is begun again with what is known: that costs no step, so that it
+    goes on where it stopped.
+    """
 
     left: int
+    known: dict[object, list[Seats] | None] | None = None
+    """Where one has a place, by who is gone; None: nothing is to be remembered."""
+    has_recalled: bool = False
 
     def take(self) -> None:
         """Take one step, or stop."""
         self.left -= 1
         if self.left < 0:
             raise CutShortSearchError
+
+    def of(self, key: object, book: Callable[[], list[Seats] | None]) -> list[Seats] | None:
+        """Return what a step comes to; if that is not known, it is taken."""
+        if self.known is None:
+            self.take()
+            return book()
+        if key in self.known:
+            self.has_recalled = True
+            found = self.known[key]
+            if found is None:
+                return None
+            return [replace(each, rows=each.rows[:], devices=each.devices[:]) for each in found]
+        self.take()
+        found = self.known[key] = book()
+        return found
 
 
 class Choice:
@@ -92,6 +114,8 @@ class Choice:
         """What promises to queues are short of now; it must not become more."""
         self._most: dict[int, int] = {}
         """What its queue may use at most, by pair."""
+        self._gone: frozenset[Name] = frozenset()
+        """Those who are out of the books whoever is tried."""
 
     def run(self, rights: Rights) -> Found | None:
         """Return a cheap set of victims and the place that they make; None: there is none."""
@@ -149,7 +173,9 @@ class Choice:
         mark = books.checkpoint()
         for victim in first:
             remove(self.desk, victim)
+        self._gone = frozenset(victim.name for victim in first)
         found = self.among(pool)
+        self._gone = frozenset()
         books.rollback(mark)
         return None if found is None else (found[0], [*first, *found[1]])
 
@@ -199,17 +225,36 @@ class Choice:
 
     def prove(self, victims: Sequence[Victim]) -> list[Seats] | None:
         """Return where it would start without these; nothing stays booked."""
-        books = self.desk.books
-        mark = books.checkpoint()
-        for victim in victims:
-            remove(self.desk, victim)
-        seats = self._place()
-        books.rollback(mark)
+
+        def book() -> list[Seats] | None:
+            for victim in victims:
+                remove(self.desk, victim)
+            return self._place()
+
+        mark = self.desk.books.checkpoint()
+        seats = self.steps.of(self._key_of(victims), book)
+        self.desk.books.rollback(mark)
         return seats
+
+    def confirmed(self, found: Found) -> Found:
+        """Return a set with the place that it makes, found anew: what is known may be old."""
+        self.steps.known = None
+        self.steps.left = max(1, self.steps.left)
+        seats = self.prove(found[1])
+        if seats is None:
+            raise CutShortSearchError
+        return seats, found[1]
+
+    def _key_of(self, victims: Iterable[Victim]) -> object:
+        """Return what a place depends on: how it is charged, and who is gone."""
+        if self.steps.known is None:
+            return None
+        ways = (tuple(self.offer.request.items()), self.offer.barred, bool(self._most))
+        codes = tuple([leaf.code for leaf in self.ask.leaves])
+        return ways, codes, self._gone.union([victim.name for victim in victims])
 
     def _place(self) -> list[Seats] | None:
         """Book a place in the books as they are."""
-        self.steps.take()
         used, request = self.desk.books.usage_of[self.entry.queue], self.offer.request
         if any(used[pair] + request[pair] > most for pair, most in self._most.items()):
             return None
@@ -220,12 +265,23 @@ class Choice:
             return None
         return seats
 
-    def _suffices(self) -> bool:
-        """Return whether it could start in the books as they are."""
+    def _suffices(self, gone: Iterable[Victim]) -> bool:
+        """Return whether it could start in the books as they are, in which these are gone."""
+
+        def book() -> list[Seats] | None:
+            return None if self._place() is None else []
+
         mark = self.desk.books.checkpoint()
-        seats = self._place()
+        found = self.steps.of(("enough", self._key_of(gone)), book)
         self.desk.books.rollback(mark)
-        return seats is not None
+        return found is not None
+
+    def _booked(self, gone: Iterable[Victim]) -> list[Seats] | None:
+        """Return where it would start in the books as they are, in which these are gone."""
+        mark = self.desk.books.checkpoint()
+        seats = self.steps.of(self._key_of(gone), self._place)
+        self.desk.books.rollback(mark)
+        return seats
 
     def _cost(self, victims: Iterable[Victim]) -> Cost:
         names = {victim.entry.workload.name for victim in victims}
@@ -278,7 +334,7 @@ class Choice:
         mark = books.checkpoint()
         for victim in pool:
             remove(self.desk, victim)
-        if not self._suffices():
+        if not self._suffices(pool):
             books.rollback(mark)
             return None
         order = sorted(pool, key=self._key, reverse=True)
@@ -306,7 +362,7 @@ class Choice:
         mark = books.checkpoint()
         for victim in some:
             restore(self.desk, victim)
-        if self._may_stay(some, out, rights) and self._suffices():
+        if self._may_stay(some, out, rights) and self._suffices(others):
             for victim in some:
                 del out[id(victim)]
             return
@@ -330,9 +386,7 @@ class Choice:
         books = self.desk.books
         mark = books.checkpoint()
         remove_all(self.desk, victims)
-        inner = books.checkpoint()
-        seats = self._place()
-        books.rollback(inner)
+        seats = self._booked(victims)
         left = self._needed(victims) if seats is not None else victims
         books.rollback(mark)
         if len(left) < len(victims):
@@ -356,7 +410,7 @@ class Choice:
                 continue  # its node has a slot less without it
             mark = self.desk.books.checkpoint()
             restore(self.desk, victims[i])
-            if self._suffices():
+            if self._suffices([victims[j] for j in out if j != i]):
                 del out[i]
             else:
                 self.desk.books.rollback(mark)
@@ -398,7 +452,6 @@ class Exchange:
     """When somebody may be asked to leave who may not be asked now."""
     is_cut: bool = False
     is_bold: bool = False
-    steps_left: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -429,9 +482,12 @@ class Wish:
         return [self.tasks[a:b] for a, b in pairwise((0, *ends))] if self.group else []
 
 
-def find_exchange(desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish) -> Exchange:
+# wide: who wants what of whom, by which shares, for how long
+def find_exchange(
+    desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish, steps: Steps
+) -> Exchange:
     """Return whom a workload may displace to start or grow, cheapest first, and where to."""
-    exchange, steps, roll = Exchange(), Steps(desk.policy.eviction.steps), hunt.roll
+    exchange, roll = Exchange(), hunt.roll
     entry, grows = wish.entry, bool(wish.group)
     line = roll.line(yardstick)
     if grows and not roll.count(entry.workload.name):
@@ -450,6 +506,8 @@ def find_exchange(desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish) -> E
                 found, until = choice.run(rights), rights.until
                 is_sure = found is not None and _is_better(roll, yardstick, rights, found[1])
             found = found if is_sure else None
+            if found is not None and steps.has_recalled:
+                found = choice.confirmed(found)
             exchange.until = min(exchange.until, until)
             if found is not None:
                 exchange.found = found[0], roll.closed(found[1])
@@ -457,7 +515,6 @@ def find_exchange(desk: Desk, hunt: Hunt, yardstick: Yardstick, wish: Wish) -> E
                 break
     except CutShortSearchError:
         exchange.is_cut = True
-    exchange.steps_left = max(0, steps.left)
     return exchange
 
 
