@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.model.plan import Blocked, NotAllowed, OverQuota
-from mooring.model.queues import EvictionRules, Flavor
+from mooring.model.queues import EvictionRules, Flavor, Fungibility, ResourceGroup
 from mooring.model.settings import Policy
 from tests.build import gang, on, task
 from tests.scenarios.story import Left, Story, queue
@@ -236,3 +236,39 @@ def test_other_profiles_know_no_rules_of_a_queue_above(profile: str, running: st
     story.at(0, task("g", 8, queue="guest")).at(10, task("mine", 8, queue="team")).go(200)
 
     assert story.running() == [running]
+
+
+# -- the price of a flavor ------------------------------------------------------------------
+
+
+# wide: the rule, and where that leads
+@pytest.mark.parametrize(
+    ("quota", "rules", "flavor", "left"),
+    [
+        # Its own A10s are lent to another, and H100s are free within quota.
+        ({"A10": 8, "H100": 8}, Fungibility(), "H100", []),
+        ({"A10": 8, "H100": 8}, Fungibility(when_preempting="stop"), "A10", ["g"]),
+        ({"A10": 8, "H100": 8}, Fungibility("next", "next", "preempting"), "H100", []),
+        # H100s could only be borrowed.
+        ({"A10": 8, "H100": 0}, Fungibility(), "H100", []),
+        ({"A10": 8, "H100": 0}, Fungibility("next"), "H100", []),
+        ({"A10": 8, "H100": 0}, Fungibility("next", "stop"), "A10", ["g"]),
+        ({"A10": 8, "H100": 0}, Fungibility("next", "next", "preempting"), "A10", ["g"]),
+        # Of both there is no quota: nobody can be evicted, and H100s are borrowed.
+        ({"A10": 0, "H100": 0}, Fungibility("next", "stop"), "H100", []),
+        ({"A10": 0, "H100": 0}, Fungibility("stop", "stop"), "H100", []),
+    ],
+)
+def test_a_flavor_at_a_price_or_the_next(
+    quota: dict[str, int], rules: Fungibility, flavor: str, left: list[str]
+) -> None:
+    """A10s come first; a guest has them all."""
+    groups = (ResourceGroup(("gpu",), ("A10", "H100")),)
+    team = queue("team", quota, groups=groups, fungibility=rules)
+    guest = queue("guest", {"A10": 0}, groups=(ResourceGroup(("gpu",), ("A10",)),))
+    story = Story("a=8 b=8", team, guest, facts=[on("a", model="A10")])
+    story.at(0, task("g", 8, queue="guest")).at(10, task("t", 8, queue="team")).go(60)
+
+    assert story.nodes("t") == ["a" if flavor == "A10" else "b"]
+    assert [each.workload for each in story.left()] == left
+    story.rests()

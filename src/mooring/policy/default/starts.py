@@ -13,7 +13,7 @@ from mooring.policy.default.passing import forget_passes, wake_blocked
 from mooring.policy.fewer import largest
 from mooring.policy.placing.search import CutShortError, place
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import gate, offers, variants
+from mooring.policy.queues.offers import gate, offers, turns, variants
 from mooring.policy.victims.displace import Wish
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mooring.policy.placing.place import Seats
     from mooring.policy.queues.lines import Line, Lines
     from mooring.policy.queues.offers import Offer
+
+
+Flavors = tuple[tuple[str, ...], ...]
+"""Choices of a flavor for each resource group; none: all."""
 
 
 class Starts:
@@ -49,8 +53,8 @@ class Starts:
         if not reasons and not line.ask.problems:
             barred, blockers = self.hall.blocked(entry, line)
             ask = replace(self._open_to(entry, line.ask), barred=barred)
-            seats = self._seats(entry, ask, reasons)
-            if seats is None and self._make_room(line, self._wish(entry, ask), reasons):
+            is_held, seats = self._find(entry, line, ask, reasons)
+            if is_held:
                 return True
             if seats is None and not any(isinstance(reason, Leaving) for reason in reasons):
                 seats = self._fewer(entry, ask)
@@ -86,6 +90,29 @@ class Starts:
         self.desk.books.rollback(mark)
         return [Blocked(owners[0])] if has_room else []
 
+    def _find(
+        self, entry: Entry, line: Line, ask: Ask, reasons: list[Reason]
+    ) -> tuple[bool, list[Seats] | None]:
+        """Return whether others leave for a workload, or else its places, if it has any."""
+        until = LATER
+        for turn in turns(self.desk, entry, ask):
+            if not turn.evicts:
+                seats = self._seats(entry, ask, [], turn.flavors)
+                if seats is not None:
+                    return False, seats
+                continue
+            told: list[Reason] = []
+            if self.displacing.displace(line, self._wish(entry, ask, turn.flavors), told):
+                return True, None
+            until = min(until, line.until)
+            if any(isinstance(reason, Leaving) for reason in told):
+                reasons += told
+                return False, None
+        seats = self._seats(entry, ask, reasons)
+        is_held = seats is None and self._make_room(line, self._wish(entry, ask), reasons)
+        line.until = min(line.until, until)
+        return is_held, seats
+
     def _make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, or else be moved; False: neither can be."""
         if self.displacing.displace(line, wish, reasons):
@@ -97,17 +124,24 @@ class Starts:
         closed = self.desk.closed_for(entry.workload.name)
         return replace(ask, avoid=(*ask.avoid, *closed)) if closed else ask
 
-    def _wish(self, entry: Entry, ask: Ask) -> Wish:
+    def _wish(self, entry: Entry, ask: Ask, only: Flavors = ()) -> Wish:
         """Return the minimum of a workload as something that others may have to leave for."""
 
         def suffices() -> bool:
-            return self._seats(entry, ask, []) is not None
+            return self._seats(entry, ask, [], only) is not None
 
-        return Wish(entry, ask, partial(variants, self.desk, entry, ask), suffices)
+        def some() -> list[Offer]:
+            found = variants(self.desk, entry, ask)
+            return [offer for offer in found if not only or offer.flavors in only]
 
-    def _seats(self, entry: Entry, ask: Ask, reasons: list[Reason]) -> list[Seats] | None:
-        """Book places on what the queue offers; None: there are none."""
-        found = offers(self.desk, entry, ask, ask.barred, reasons)
+        return Wish(entry, ask, some, suffices)
+
+    def _seats(
+        self, entry: Entry, ask: Ask, reasons: list[Reason], only: Flavors = ()
+    ) -> list[Seats] | None:
+        """Book places on what the queue offers, perhaps only some flavors; None: there are none."""
+        every = offers(self.desk, entry, ask, ask.barred, reasons)
+        found = (offer for offer in every if not only or offer.flavors in only)
         for offer in self.desk.promises.lawful(entry, ask, found, reasons):
             seats = self._place(entry, offer, reasons)
             if seats is not None:

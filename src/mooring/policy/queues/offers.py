@@ -33,6 +33,16 @@ class Offer:
     request: Request
     barred: tuple[int, ...] = ()
     borrows: bool = False
+    flavors: tuple[str, ...] = ()
+    """The flavor of each resource group, where the queue has any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step in a search over flavors: some are tried, as they are or by evicting others."""
+
+    evicts: bool
+    flavors: tuple[tuple[str, ...], ...]
 
 
 def gate(desk: Desk, entry: Entry) -> tuple[Reason, ...]:
@@ -106,12 +116,34 @@ def _assigned(
         if shortage is not None:
             first = first or shortage
             continue
-        found.append(Offer(given, request, barred, desk.borrows(entry, request)))
+        found.append(Offer(given, request, barred, desk.borrows(entry, request), flavors))
     if not found and first is not None and first.queue != NOBODY:
         reasons.append(over_quota(desk, entry, first))
     if queue.fungibility.when_borrowing == "next":
         found.sort(key=lambda offer: offer.borrows)
     yield from found
+
+
+def turns(desk: Desk, entry: Entry, ask: Ask) -> list[Turn]:
+    """Return the order of a queue that would rather evict than take another flavor, or borrow.
+
+    Empty: it is the usual one. All flavors are tried as they are before anybody is evicted.
+    """
+    rules = desk.queue_of(entry).fungibility
+    is_usual = rules.when_preempting == "next" and rules.prefer == "borrowing"
+    if is_usual or not desk.groups_of(entry.queue):
+        return []
+    found = variants(desk, entry, ask)
+    dear = tuple(o.flavors for o in found if desk.borrows(entry, o.request))
+    free = tuple(o.flavors for o in found if o.flavors not in dear)
+    if rules.when_preempting == "next":
+        some = [Turn(evicts, flavors) for flavors in (free, dear) for evicts in (False, True)]
+    elif rules.when_borrowing == "next":
+        some = [Turn(evicts, (one,)) for one in free for evicts in (False, True)]
+        some += [Turn(False, dear), Turn(True, dear)]
+    else:
+        some = [Turn(evicts, (o.flavors,)) for o in found for evicts in (False, True)]
+    return [turn for turn in some if turn.flavors]
 
 
 def kinds_of(desk: Desk, ask: Ask) -> list[int]:
@@ -134,7 +166,8 @@ def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
             pairs = zip(groups, flavors, strict=True)
             chosen = {resource: flavor for group, flavor in pairs for resource in group.resources}
             given = assigned(desk, ask, chosen)
-            found.append(Offer(given, desk.request(given, entry.account), ask.barred))
+            request = desk.request(given, entry.account)
+            found.append(Offer(given, request, ask.barred, flavors=flavors))
         return found
     kinds = range(len(desk.books.kinds))
     requests: list[tuple[Request, list[int]]] = []
