@@ -583,7 +583,7 @@ def play(seed: int, steps: int = STEPS, profile: str = "") -> QueueStory:
             getattr(story, by.pick(VERBS))(by)
             check_everything(story)
             if step % 25 == 24 and profile == "default":
-                check_rollback(story.engine)
+                check_rollback(story.engine.fork())
                 check_patience(story, by)
         story.rest()
         check_everything(story)
