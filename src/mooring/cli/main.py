@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
+from mooring.cli.simulate import Output, add_load, compare, rules_of, simulate, trial_of
 from mooring.cli.traces import Conversion, convert, list_traces
 from mooring.config import (
     ConfigError,
@@ -35,6 +37,7 @@ from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
 from mooring.sim.philly import NODES, ORDERS
 from mooring.sim.settle import promises_of, standings_of
+from mooring.sim.study import NAMED
 from mooring.sim.traces import Options, trace_schema
 
 if TYPE_CHECKING:
@@ -104,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_experiment(commands)
     _add_traces(commands)
+    _add_simulate(commands)
     _add_demo(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of scenario files")
     schema.description = "Print the JSON schema of scenario files, for editors and checks."
@@ -356,6 +360,74 @@ def trace_options(arguments: argparse.Namespace) -> Options:
         known=arguments.known,
         skip_broken=arguments.skip_broken,
     )
+
+
+def _add_simulate(commands: Commands) -> None:
+    one = _add(commands, "simulate", _simulate, "run a policy on made-up work or a trace")
+    one.description = (
+        "Run one policy on a mix or a trace in virtual time, with the same engine that runs a "
+        "cluster, and print what came of it: allocation, occupation, fragmentation, waits by size."
+    )
+    one.add_argument("--policy", metavar="POLICY", default="default", help=_POLICY)
+    one.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
+    one.add_argument("--journal", metavar="FILE", default="", help="write a journal")
+    many = _add(commands, "compare", _compare, "run several policies on the same work")
+    many.description = (
+        "Run several policies on the same work, with several seeds, and print them side by side "
+        "with 95 % confidence intervals, and the workloads that wait longer than under the first."
+    )
+    many.add_argument(
+        "--policy",
+        metavar="POLICY",
+        nargs="+",
+        default=["fifo", "best-effort", "default"],
+        help=f"{_POLICY}; default fifo best-effort default",
+    )
+    many.add_argument(
+        "--seed",
+        metavar="N",
+        nargs="+",
+        type=_whole(0, 1 << 32),
+        default=[0],
+        help="default 0",
+    )
+    many.add_argument(
+        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
+    )
+    for made in (one, many):
+        add_load(made, _whole)
+        made.add_argument(
+            "--traces",
+            metavar="DIR",
+            default=os.environ.get("MOORING_TRACES") or ".",
+            help="folder of the traces; default MOORING_TRACES of the environment, or here",
+        )
+        add_trace_options(made)
+        _add_output(made)
+
+
+_POLICY = f"{', '.join(NAMED)}, a policy file, or NAME=FILE"
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    trial = trial_of(arguments, trace_options(arguments))
+    rules = rules_of(arguments.policy)
+    trial = replace(trial, rules=rules, seed=arguments.seed, journal=arguments.journal)
+    return simulate(trial, _output_of(arguments))
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    trial = replace(trial_of(arguments, trace_options(arguments)), keeps_waits=True)
+    trials = [
+        replace(trial, rules=rules, seed=seed)
+        for rules in map(rules_of, arguments.policy)
+        for seed in dict.fromkeys(arguments.seed)
+    ]
+    return compare(trials, arguments.jobs or os.cpu_count() or 1, _output_of(arguments))
+
+
+def _output_of(arguments: argparse.Namespace) -> Output:
+    return Output(arguments.output == "json", arguments.report, arguments.data)
 
 
 def _add_demo(commands: Commands) -> None:

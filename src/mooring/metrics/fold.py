@@ -23,7 +23,7 @@ from mooring.model.plan import Evict, Reserved
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mooring.metrics.frames import Film
     from mooring.metrics.job import Job
@@ -62,10 +62,16 @@ class Metrics:
     """All metrics of one stretch of time.
 
     `begin` (None: the start) is when the warm-up is over: time before it does not count, nor do
-    the waits of those who came before it.
+    the waits of those who came before it. `started` hears of everybody's wait, by name.
     """
 
-    def __init__(self, start: Scenario, begin: float | None = None) -> None:
+    def __init__(
+        self,
+        start: Scenario,
+        begin: float | None = None,
+        started: Callable[[str, float], None] | None = None,
+    ) -> None:
+        self._started = started
         self.begin = start.now if begin is None else begin
         self._now = start.now
         """Up to when time has been counted."""
@@ -191,6 +197,8 @@ class Metrics:
         if job.started_at is not None or not job.in_window:
             return
         self._counts["started"] += 1
+        if self._started is not None:
+            self._started(job.workload.name, job.runs_since - job.submitted_at)
         if job.gpus:
             self._waits.started(_waited(job, job.runs_since))
             self._gangs.count(job)

@@ -8,31 +8,27 @@ its policies must give its published numbers.
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
-from multiprocessing import get_context
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
 from typing import TYPE_CHECKING, TypeVar
 
 from mooring.engine import Engine
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Ended, NodeJoined, Submitted
 from mooring.model.memory import Memory
-from mooring.model.settings import Policy
+from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import Workload
 from mooring.policy.placing.mix import task_type
+from mooring.sim import parallel
 from mooring.sim.loop import Loop
 from mooring.sim.traces.openb import NODE_FORM, NODES, POD_FORM, PODS, Pod, node_of, pod_of
 from mooring.sim.traces.rows import COUNT, Cells, Faults, Form, TraceError, name, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from multiprocessing.sharedctypes import Synchronized
-    from multiprocessing.synchronize import Event as Sign
 
     from mooring.model.events import Event
     from mooring.model.plan import Plan
@@ -56,8 +52,6 @@ LOADS = range(131)
 """Arrived load in percent of the cluster."""
 TICK = 1000
 """Arrivals between two signs of life."""
-PATIENCE_S = 0.2
-"""How long to wait for a run before telling how far it all is."""
 
 _DEFAULT = "default"
 
@@ -215,6 +209,7 @@ def _engine(inputs: Inputs, name: str) -> Engine:
         devices="lowest",
         mix_half_life_s=inf,
         mix_learns=not known,
+        eviction=Eviction(consolidates=False),  # in the study nobody is moved
     )
     return Engine(Topology(), policy, _mix(inputs) if known else Memory())
 
@@ -231,49 +226,11 @@ def run_all(
     folder: str, runs: Sequence[Run], jobs: int, tick: Callable[[int], None] = lambda done: None
 ) -> Iterator[Curve]:
     """Yield the curve of every run as it is done, in so many processes."""
-    if jobs <= 1 or len(runs) <= 1:
-        yield from (run_one(folder, run, tick) for run in runs)
-        return
-    context = get_context("spawn")
-    done, stop = context.Value("q", 0), context.Event()
-    pool = ProcessPoolExecutor(min(jobs, len(runs)), context, _begin, (done, stop))
-    try:
-        waiting = {pool.submit(_work, folder, run) for run in runs}
-        told = 0
-        while waiting:
-            ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
-            told, before = done.value, told
-            tick(told - before)
-            yield from (future.result() for future in ready)
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    yield from parallel.run_all(_work, [(folder, run) for run in runs], jobs, tick)
 
 
-class _StoppedError(Exception):
-    """Nobody waits for this run any more."""
-
-
-def _begin(done: Synchronized[int], stop: Sign) -> None:
-    """Make a worker process ready; Ctrl-C is for the one that waits for it."""
-    signal(SIGINT, SIG_IGN)
-    _worker.append((done, stop))
-
-
-_worker: list[tuple[Synchronized[int], Sign]] = []
-"""In a worker process: the count of arrivals that are done, and the sign to stop."""
-
-
-def _work(folder: str, run: Run) -> Curve:
-    ((done, stop),) = _worker
-
-    def tick(count: int) -> None:
-        if stop.is_set():
-            raise _StoppedError
-        with done.get_lock():
-            done.value += count
-
-    return run_one(folder, run, tick)
+def _work(task: tuple[str, Run], tick: Callable[[int], None]) -> Curve:
+    return run_one(*task, tick)
 
 
 class _Meter:

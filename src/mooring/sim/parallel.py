@@ -1,0 +1,74 @@
+"""Many runs in several processes, with signs of life; Ctrl-C keeps what is done."""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from signal import SIG_IGN, SIGINT, signal
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.sharedctypes import Synchronized
+    from multiprocessing.synchronize import Event as Sign
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PATIENCE_S = 0.2
+"""How long to wait for a run before the signs of life are looked at again."""
+
+
+def run_all(
+    work: Callable[[T, Callable[[int], None]], R],
+    tasks: Sequence[T],
+    jobs: int,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Iterator[R]:
+    """Yield what comes of every task as it is done; `work` is a function of a module.
+
+    It is given a task and `tick`, which it calls with how much more is done.
+    """
+    if jobs <= 1 or len(tasks) <= 1:
+        yield from (work(task, tick) for task in tasks)
+        return
+    context = get_context("spawn")
+    done, stop = context.Value("q", 0), context.Event()
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _begin, (done, stop))
+    try:
+        waiting = {pool.submit(_work, work, task) for task in tasks}
+        told = 0
+        while waiting:
+            ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
+            told, before = done.value, told
+            tick(told - before)
+            yield from (future.result() for future in ready)
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+class _StoppedError(Exception):
+    """Nobody waits for this run any more."""
+
+
+_worker: list[tuple[Synchronized[int], Sign]] = []
+"""In a worker process: how much is done, and the sign to stop."""
+
+
+def _begin(done: Synchronized[int], stop: Sign) -> None:
+    """Make a worker process ready; Ctrl-C is for the one that waits for it."""
+    signal(SIGINT, SIG_IGN)
+    _worker.append((done, stop))
+
+
+def _work(work: Callable[[T, Callable[[int], None]], R], task: T) -> R:
+    ((done, stop),) = _worker
+
+    def tick(count: int) -> None:
+        if stop.is_set():
+            raise _StoppedError
+        with done.get_lock():
+            done.value += count
+
+    return work(task, tick)
