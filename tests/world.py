@@ -407,7 +407,7 @@ class Story:
 
     def rest(self) -> None:
         """Rest: events stop and timers run out; then nothing more is decided, however late."""
-        for _ in range(1000):  # a shadow may have many turns to catch up with
+        for _ in range(100):
             self.come_true()
             plan = self.decide()
             if not plan.decisions and plan.wake_at is None:
