@@ -57,6 +57,10 @@ class Rights:
     """When somebody who is protected now no longer is."""
     is_bold: bool = False
     """It asks those of its own queue wherever they stand, and its queue must stay in its share."""
+    at: float | None = None
+    """It asks then; left out: now."""
+    ends: dict[float, None] = field(default_factory=dict)
+    """When those are protected no longer who are protected now."""
     _own: list[Legal] = field(default_factory=list)
     _others: list[tuple[Item, Key]] = field(default_factory=list)
 
@@ -172,10 +176,7 @@ class Rights:
         newcomer = self.desk.entries[self.newcomer.workload]
         least = max(rule.quantum_s, 2 * newcomer.past.saved_s)
         reached_at = item.since + least - victim.past.saved_s
-        if reached_at > self.desk.now:
-            self.until = min(self.until, reached_at)
-            return False
-        return True
+        return self._has_come(reached_at)
 
     def _is_lent_to(self, item: Item) -> bool:
         """Return whether one is on room promised to the newcomer's queue, and can leave in time."""
@@ -224,9 +225,16 @@ class Rights:
         if not least:
             return True
         ends_at = NEVER if item.since is None else item.since + least  # it is told when it runs
-        if ends_at <= self.desk.now:
+        return self._has_come(ends_at)
+
+    def _has_come(self, time: float) -> bool:
+        """Return whether a time has come; note it if not."""
+        now = self.desk.now
+        if time > now:
+            self.ends[time] = None
+        if time <= (now if self.at is None else self.at):
             return True
-        self.until = min(self.until, ends_at)
+        self.until = min(self.until, time)
         return False
 
     def _minimum_run(self, item: Item, cause: str) -> float:

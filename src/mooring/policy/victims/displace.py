@@ -127,6 +127,12 @@ class Choice:
         every = self._victims(rights.everyone())
         return self._one_of(rights, every) if len(every) > len(light) else None
 
+    def could(self, rights: Rights) -> bool:
+        """Return whether it could start if all left whom it may ask: then some of them do."""
+        self._most = rights.most()
+        every = self._victims(rights.everyone())
+        return bool(every) and not self._is_too_little(every) and self.prove(every) is not None
+
     def _one_of(self, rights: Rights, every: list[Victim]) -> Found | None:
         """Return a cheap set out of all these."""
         if self._is_too_little(every):
