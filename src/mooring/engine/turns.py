@@ -9,7 +9,7 @@ from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
 from mooring.model.events import Ended, Submitted, TasksChanged
 from mooring.model.workload import TaskState
-from mooring.policy.backfill.reserve import nodes_for
+from mooring.policy.backfill.reserve import nodes_for, swapped
 from mooring.policy.backfill.runtimes import RunTimes
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Turns:
             taken = tuple(node for nodes in kept.values() for node in nodes)
             before = desk.reserved.get(name, ())
             if before and all(self._is_good(node) for node in before):
-                kept[name] = before
+                kept[name] = swapped(desk, court.ask_of(name), before, taken)
             else:
                 kept[name] = nodes_for(desk, court.ask_of(name), self.residual, taken)
         if kept != desk.reserved:

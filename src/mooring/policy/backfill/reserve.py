@@ -47,6 +47,37 @@ def nodes_for(
     return () if best is None else tuple(books.nodes[row].name for row in best[2])
 
 
+def swapped(
+    desk: Desk, ask: Ask, nodes: tuple[str, ...], taken: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return a set of reserved nodes with those exchanged for which there are free ones by now.
+
+    A node with firm work goes for one without any that takes as much, in the same domain if one is
+    required; all others stay.
+    """
+    books, tree = desk.books, desk.books.tree
+    firm = _drain(desk, lambda entry: 1.0) > 0
+    rows = [books.row_of[node] for node in nodes]
+    if not firm[rows].any():
+        return nodes
+    desk.placer.aim((*ask.avoid, *taken))
+    leaf = max(ask.leaves, key=lambda leaf: (leaf.count, leaf.name))
+    most = desk.placer.fit(leaf).most[-1]
+    level = max(leaf.required, ask.root.required, 0)
+    domain = int(np.searchsorted(tree.first[level], rows[0], side="right")) - 1
+    within = tree.rows(level, domain)
+    good = np.zeros(books.count, np.bool_)
+    good[within] = (most[within] > 0) & ~firm[within]
+    good[rows] = False
+    free = np.flatnonzero(good).tolist()
+    for at, row in enumerate(rows):
+        other = next((r for r in free if most[r] >= most[row]), None) if firm[row] else None
+        if other is not None:
+            free.remove(other)
+            rows[at] = other
+    return tuple(books.nodes[row].name for row in rows)
+
+
 def _drain(
     desk: Desk, residual: Callable[[Entry], float]
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -6,17 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import CutShort, Delays, Leaving, Protected
+from mooring.model.plan import CutShort, Delays, Leaving
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.placing.place import Seats
-from mooring.policy.queues.lines import Told
 from mooring.policy.queues.offers import kinds_of
 from mooring.policy.standing.roll import Roll
 from mooring.policy.victims.displace import Steps, find_exchange
 from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.victims.hunt import Hunt
-from mooring.policy.victims.protection import protected_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +26,6 @@ if TYPE_CHECKING:
     from mooring.policy.queues.lines import Item, Line
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
-
-
-MOST_LOOKED_AT = 2_000
-"""Where there are more workloads, nobody is told how long others are protected."""
 
 
 @dataclass(slots=True)
@@ -57,7 +51,6 @@ class Displacing:
         self.is_on = True
         self.roll = Roll(desk)
         self._hunt = Hunt(desk, self.roll)
-        self._quantum = Quantum(desk)
         self._moved_on: dict[str, None] = {}
         """Those who left a line for a hold since somebody was last told."""
         self.search = Search(())
@@ -77,12 +70,11 @@ class Displacing:
         patient = patient_until(entry)
         if desk.now < patient:
             line.until = patient
-            self._tell_protected(line, wish, reasons)
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
         if not (self.hall.has_rivals or desk.policy.headroom or entry.workload.name in desk.due):
-            line.until = self._quantum.begins_at()
+            line.until = self.hall.quantum.begins_at()
             if desk.now < line.until:
                 return False  # only overtakers could be asked, and none of them has had its turn
         others = outgoing(desk, ask)
@@ -95,8 +87,6 @@ class Displacing:
         line.until = exchange.until
         if exchange.is_cut:
             self.cut_short(line, wish, reasons)
-        elif exchange.found is None and exchange.until < LATER:
-            self._tell_protected(line, wish, reasons)
         if exchange.found is None:
             return False
         bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
@@ -125,23 +115,6 @@ class Displacing:
         """Look for victims, from where the search for them was cut short."""
         steps, yardstick = self.search.steps, self.hall.yardstick
         return find_exchange(self.desk, self._hunt, yardstick, wish, steps)
-
-    def _tell_protected(self, line: Line, wish: Wish, reasons: list[Reason]) -> None:
-        """Say when a workload could start by asking others who may not be asked before.
-
-        That takes a while to tell, so it is only told where few run, and what was told holds until
-        then.
-        """
-        desk, name = self.desk, wish.entry.workload.name
-        if wish.group or len(desk.entries) > MOST_LOOKED_AT:
-            return
-        known = line.protected
-        if known is None or known.name != name or not known.at < desk.now < known.holds_until:
-            since = max(desk.now, patient_until(wish.entry))
-            until = protected_until(desk, self.roll, self.hall.yardstick, wish, since)
-            known = line.protected = Told(name, desk.now, until)
-        if desk.now < known.until < LATER:
-            reasons.append(Protected(known.until))
 
     def _begin(self, wish: Wish, others: Sequence[Victim] = ()) -> None:
         """Begin a search, or go on with one that was cut short if nothing has changed since."""
@@ -187,7 +160,7 @@ class Displacing:
     def overtakes(self, entry: Entry) -> None:
         """Note that a workload starts before its turn."""
         self.desk.overtakers[entry.workload.name] = None
-        self._quantum.note(entry)
+        self.hall.quantum.note(entry)
 
     def risk(self, name: str) -> str:
         """Return whether running work is covered by quota, in the share of its queue or beyond."""
@@ -208,37 +181,6 @@ class Displacing:
         new.is_on, new._moved_on = self.is_on, dict(self._moved_on)
         new._cut = {item: search.copy() for item, search in self._cut.items()}
         return new
-
-
-class Quantum:
-    """When the first of all overtakers will have had so much that it may have to let others by."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self._seen: tuple[object, ...] = ()
-        self._begins_at = 0.0
-
-    def note(self, entry: Entry) -> None:
-        """Note that a workload becomes an overtaker now."""
-        self._begins_at = min(self._begins_at, self._of(entry))
-
-    def begins_at(self) -> float:
-        """Return an instant before which nobody can be asked; it may have come already."""
-        desk = self.desk
-        seen = desk.policy, desk.edits
-        if seen != self._seen or desk.now >= self._begins_at:
-            self._seen = seen
-            some = (self._of(desk.entries[name]) for name in desk.overtakers)
-            self._begins_at = min(some, default=LATER)
-        return self._begins_at
-
-    def _of(self, entry: Entry) -> float:
-        desk, past, rule = self.desk, entry.past, self.desk.policy.backfill
-        if not entry.workload.checkpoints or past.quantum_evictions >= rule.quantum_evictions:
-            return LATER
-        since = desk.now if entry.running_since is None else entry.running_since
-        least = dict(desk.policy.eviction.minimum_run_s).get("quantum", 0.0)
-        return since + max(least, rule.quantum_s - past.saved_s)
 
 
 def patient_until(entry: Entry) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mooring.policy.backfill.booking import Bookings
 from mooring.policy.default.passing import Passing, forget_passes, is_blocked, wake_blocked
+from mooring.policy.default.quantum import Quantum
 from mooring.policy.placing.ask import compile_ask, leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.queues.claims import Claims, likely
@@ -40,6 +41,7 @@ class Hall:
         self.bookings = Bookings(desk, self.lines, self.queue_of, self.stands)
         self.claims = Claims(desk)
         self.passing = Passing(desk, self.queue_of)
+        self.quantum = Quantum(desk)
         self._tree, self._kinds = desk.tree, desk.books.kinds_there()
         """Those that claims were counted by."""
         self._classes: dict[tuple[int, int], None] = {}
@@ -117,11 +119,14 @@ class Hall:
             gate(self.desk, entry),
             *self.bookings.kind_of(entry, self.queue_of[workload.name]),
         )
+        kind = key
         if self.backfills(entry):  # who is expected to be done first may overtake
-            key += (workload.estimate_s, workload.run_limit_s, entry.past.saved_s)
+            said = (workload.estimate_s, workload.run_limit_s)
+            key += (*said, workload.namespace, entry.past.saved_s)
         line = lines.line(key)
         if line is None:
             line = lines.open(key, compile_ask(self.desk.books, workload, entry.avoid))
+            line.kind = kind
         return line
 
     def _likely(self, line: Line, entry: Entry) -> Request:
@@ -245,6 +250,14 @@ class Hall:
         queue = self.queue_of[entry.workload.name]
         has_shadow = self.residual is not None
         return self.passing.blocked(queue, self.lines[queue], line, has_shadow=has_shadow)
+
+    @property
+    def could_ask(self) -> bool:
+        """Return whether anybody might be asked to leave for one whose turn has not come."""
+        desk = self.desk
+        if self.has_rivals or desk.policy.headroom:
+            return True
+        return bool(desk.overtakers) and self.quantum.begins_at() <= desk.now
 
     def backfills(self, entry: Entry) -> bool:
         """Return whether the queue of a workload lets others by under the eyes of a shadow."""

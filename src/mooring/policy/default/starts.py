@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
 from mooring.policy.default.hall import LATER
-from mooring.policy.default.moving import Moving
+from mooring.policy.default.moving import Moving, may_move
 from mooring.policy.default.passing import forget_passes, wake_blocked
 from mooring.policy.fewer import largest
 from mooring.policy.placing.search import CutShortError, place
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mooring.policy.queues.offers import Offer
 
 
+MOST_KINDS = 1000
+
+
 Flavors = tuple[tuple[str, ...], ...]
 """Choices of a flavor for each resource group; none: all."""
 
@@ -40,9 +43,38 @@ class Starts:
         self.hall = hall
         self.displacing = displacing
         self._moving = Moving(desk, hall, displacing)
+        self._failed: dict[object, tuple[object, tuple[Reason, ...]]] = {}
+        """By kind of line: how things stood when there was no room, and why."""
 
     def attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
-        """Let a workload start, or others leave for it; say why if neither can be."""
+        """Let a workload start, or others leave for it; say why if neither can be.
+
+        Where only room decides, lines of one kind have it or not together.
+        """
+        if not self._only_room_decides(entry):
+            return self._attempt(entry, line, reasons)
+        books, desk = self.desk.books, self.desk
+        state, known = self._failed.get(line.kind, (None, ()))
+        if state == (books.log_end, books.epoch, desk.reserved):
+            line.tried_at, line.until = desk.version, self.hall.quantum.begins_at()
+            reasons += known
+            return False
+        if self._attempt(entry, line, reasons):
+            return True
+        if len(self._failed) >= MOST_KINDS:
+            self._failed.clear()
+        self._failed[line.kind] = (books.log_end, books.epoch, desk.reserved), tuple(reasons)
+        return False
+
+    def _only_room_decides(self, entry: Entry) -> bool:
+        """Return whether a workload starts before its turn if there is room, and else not."""
+        desk, hall = self.desk, self.hall
+        if not hall.fills(entry) or hall.could_ask or hall.bookings.is_on or may_move(desk):
+            return False
+        rule = desk.tree.queues[hall.queue_of[entry.workload.name]]
+        return not desk.tree.pairs and rule.bypass_limit is None and not entry.is_fixed
+
+    def _attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         desk, lines, name = self.desk, self.hall.lines_of(entry), entry.workload.name
         line.until = LATER
         self.hall.bookings.settle(self.hall.queue_of[name], lines.rank_of((name, "")))

@@ -62,10 +62,13 @@ class Waking:
         if version == self._rivals_seen and now < self._until:
             return
         self._rivals_seen = version
-        could = self.hall.has_rivals or bool(self.desk.overtakers)
+        could = self.hall.could_ask
         for lines in self.hall.lines.values():
             asleep = [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
-            lines.wake(asleep if could else self._movable(asleep))
+            if not could:
+                late = [line for line in asleep if line.until <= now]
+                asleep = [*late, *self._movable(asleep)]
+            lines.wake(asleep)
 
     def _movable(self, asleep: list[Line]) -> list[Line]:
         """Return the lines for which others might be moved now; note when to look at others."""

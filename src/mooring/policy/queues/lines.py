@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mooring.model.plan import Behind, Blocked, Reason
 from mooring.policy.placing.ask import Ask
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10_000
 NEVER = float("inf")
-LOOK_AGAIN_S = 60.0
-"""When to look again whether protected work is in the way, where it was not."""
 
 Rank = tuple[int, int, float, float, float, int]
 """Growth after minimum; then higher priority, earlier deadline, shorter estimate where the queue
@@ -30,21 +28,6 @@ Request = dict[int, int]
 """Amounts by pair."""
 Item = tuple[str, str]
 """Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
-
-
-class Told(NamedTuple):
-    """What the head of a line was told: until when others are protected."""
-
-    name: str
-    at: float
-    """When it was told."""
-    until: float
-    """Infinite: it would not help."""
-
-    @property
-    def holds_until(self) -> float:
-        """Return when it should be told anew."""
-        return self.until if self.until < NEVER else self.at + LOOK_AGAIN_S
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +39,8 @@ class Line:
     waiting: list[tuple[Rank, Item]] = field(default_factory=list)
     asleep: bool = False
     reasons: tuple[Reason, ...] = ()
+    kind: object = None
+    """Lines of one kind ask for the same, and differ only in who goes first."""
     explained: tuple[int, tuple[Reason, ...]] = (-1, ())
     """What last kept its head from room, and the epoch of the books then."""
     counted_at: int = -1
@@ -68,8 +53,6 @@ class Line:
     """When somebody may be asked to leave for its head who may not be asked now."""
     looked_at: float = -NEVER
     """When it was last looked for others to move for its head."""
-    protected: Told | None = None
-    """What its head was told last."""
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
 
@@ -268,8 +251,7 @@ class Lines:
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
-            copied.looked_at = line.looked_at
-            copied.protected = line.protected
+            copied.looked_at, copied.kind = line.looked_at, line.kind
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
