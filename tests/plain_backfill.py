@@ -199,7 +199,17 @@ class Fifo(Timed):
 
 
 class Easy(Timed):
-    """The head has a reservation; others start if they end before it or leave it possible."""
+    """The head has a reservation; others start if they end before it or leave it possible.
+
+    Who is in the way on nodes of the head is tried on others. Who comes before the head need not
+    mind it, but does if it can start all the same.
+    """
+
+    def __init__(self, cluster: Cluster, works: list[Work]) -> None:
+        super().__init__(cluster, works)
+        self.booked: tuple[Work, float] | None = None
+        self.seats: dict[str, Seats] = {}
+        """Where the head was last expected to start."""
 
     def serve(self) -> None:
         self.start_heads()
@@ -207,17 +217,51 @@ class Easy(Timed):
             return
         head = self.waiting[0]
         at = self.reservation(head)
+        self.booked = head, at
         self.story.reservations.append((self.now, head.name, at))
         for work in self.waiting[1:]:
-            seats = self.cluster.place(self.free, work)
-            if seats is None:
-                continue
-            later = self.free_at(at)
-            take_if_still_there = seats if self.now + work.longest > at else []
-            for node, gpus in take_if_still_there:
-                later[node] -= gpus
-            if min(later) >= 0 and self.cluster.place(later, head) is not None:
+            seats = self.harmless(work, head, at)
+            if seats is not None:
                 self.start(work, seats)
+
+    def start_heads(self) -> None:
+        while self.waiting:
+            first = self.waiting[0]
+            seats = self.cluster.place(self.free, first)
+            if seats is None:
+                return
+            if self.booked is not None and self.booked[0] in self.waiting[1:]:
+                seats = self.harmless(first, *self.booked) or seats
+            self.start(first, seats)
+
+    def harmless(self, work: Work, head: Work, at: float) -> Seats | None:
+        """Return where a work leaves a start of the head possible."""
+        away: set[int] = set()
+        while True:
+            free = [0 if node in away else gpus for node, gpus in enumerate(self.free)]
+            seats = self.cluster.place(free, work)
+            if seats is None or self.now + work.longest <= at:
+                return seats
+            later = self.free_at(at)
+            for node, gpus in seats:
+                later[node] -= gpus
+            kept = self.seat(later, head) if min(later) >= 0 else None
+            if kept is not None:
+                self.seats[head.name] = kept
+                return seats
+            met = {node for node, _ in seats} & {node for node, _ in self.seats[head.name]}
+            if not met:
+                return None
+            away |= met
+
+    def seat(self, free: list[int], head: Work) -> Seats | None:
+        """Place the head, where it was expected to start if that can be."""
+        left = list(free)
+        for node, gpus in self.seats.get(head.name, []):
+            left[node] -= gpus
+        if head.name in self.seats and min(left) >= 0:
+            return self.seats[head.name]
+        return self.cluster.place(free, head)
 
     def free_at(self, at: float) -> list[int]:
         """Return what will be free then if nothing else starts and all run to their limit."""
@@ -230,7 +274,9 @@ class Easy(Timed):
     def reservation(self, head: Work) -> float:
         """Return the first instant at which the head fits."""
         for at in sorted(run.latest for run in self.running):
-            if self.cluster.place(self.free_at(at), head) is not None:
+            seats = self.seat(self.free_at(at), head)
+            if seats is not None:
+                self.seats[head.name] = seats
                 return at
         raise AssertionError(f"{head.name} fits not even an empty cluster")
 

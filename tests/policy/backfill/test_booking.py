@@ -247,6 +247,17 @@ def test_who_would_delay_another_on_one_node_starts_on_another(order: str, crowd
     assert reserved(plan) == {"wide": 1000.0}
 
 
+def test_a_reservation_too_is_made_where_it_delays_nobody(crowded: str) -> None:
+    """One GPU more is in use on each until 10; then `small` has room on both for a while."""
+    here = ordered("conservative", "a=4 b=4")
+    harmless = fill_up(here, crowded)
+    here.run(lasting(10, gang("both", tasks=2)))
+    wide, small = lasting(500, task("wide", 4)), lasting(1800, task("small", 1))
+    plan = here.submit(wide, small).cycle(1.0)
+    assert reserved(plan) == {"wide": 1000.0, "small": 10.0}
+    assert by_workload(here.end("both").cycle(10.0)) == {"small": [harmless]}
+
+
 def test_a_unit_more_goes_where_it_delays_nobody(crowded: str) -> None:
     here = ordered("easy", "a=4 b=4 c=1")
     harmless = fill_up(here, crowded)

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Delays, Impossible, Reserve, Reserved
 from mooring.policy.backfill.calendar import longest
-from mooring.policy.backfill.future import Booking, delayed, earliest, give_back, seat_again
+from mooring.policy.backfill.future import (
+    Away,
+    Booking,
+    delayed,
+    earliest,
+    give_back,
+    nodes_of,
+    seat_again,
+)
 from mooring.policy.backfill.running import Running
 from mooring.policy.queues.offers import gate
 from mooring.policy.victims.evict import remove
@@ -39,8 +47,6 @@ if TYPE_CHECKING:
 
 ORDERS = ("easy", "conservative")
 NOBODY = -1
-TRIES = 4
-"""So often one is tried without the nodes that it would take from others; then without any."""
 LAST: Rank = (2, 0, inf, inf, inf, 0)
 Standing = Callable[[int, "Item"], tuple[object, ...]]
 """Where an item in the lines of a queue stands among all."""
@@ -328,39 +334,31 @@ class Bookings:
         What the placer likes best may be what another is booked on: then it is asked again without
         those nodes. Who need not mind a booking spares it where that costs nothing.
         """
-        books, mark, others = self.desk.books, self.desk.books.checkpoint(), self._nodes(item[0])
-        away: dict[str, None] = {}
+        books, others = self.desk.books, [b for n, b in self.booked.items() if n != item[0]]
+        mark, away = books.checkpoint(), Away(nodes_of(others, self._end_of(item)))
         late, lawful = "", None
-        for left in range(TRIES, -1, -1):
-            seats = place(tuple(away), [] if away else reasons)
+        while True:
+            seats = place(tuple(away.nodes), [] if away.nodes else reasons)
             if seats is None:
                 break
             who = self.delays(item, seats)
-            if who is None and (self._is_sound or self._spares_all(item, seats)):
+            if who is None and (self._is_sound or self._late(item, seats, others) is None):
                 return seats
             if who is None and lawful is None:
-                lawful = tuple(away)
+                lawful = tuple(away.nodes)
             books.rollback(mark)
-            if who is not None and not away:
+            if who is not None and not away.nodes:
                 late, again = who, self._as_booked(item, offer)
                 if again is not None:
                     return again
-            used = [books.nodes[row].name for each in seats for row in each.rows]
-            met = [node for node in used if node in others and node not in away]
-            if not met:
+            if not away.widen([books.nodes[row].name for each in seats for row in each.rows]):
                 break
-            away.update(dict.fromkeys(met if left > 1 else others))
         if lawful is not None:
             self._is_sound = False
             return place(lawful, [])
         if late:
             self.keep_back(item, late, reasons)
         return None
-
-    def _nodes(self, name: str) -> dict[str, None]:
-        """Return the nodes that others than one are booked on."""
-        others = [booking for n, booking in self.booked.items() if n != name]
-        return {node: None for b in others for each in b.placements for node in each.nodes}
 
     def _as_booked(self, item: Item, offer: Offer | None) -> list[Seats] | None:
         """Book the seats of one's own booking, if it is due and nobody starts later for it."""
@@ -394,21 +392,22 @@ class Bookings:
         self._is_sound = late is None and not gone and len(bound) == len(others)
         return None if late is None else late.name
 
-    def _spares_all(self, item: Item, seats: Sequence[Seats]) -> bool:
-        """Return whether nobody at all starts later for one whose seats are booked."""
-        others = [booking for name, booking in self.booked.items() if name != item[0]]
-        return self._late(item, seats, others, self.gone) is None
-
     def _end_of(self, item: Item) -> float:
         """Return when one ends that starts, or grows, now."""
         if item[1]:
             return self._running.end_of(item[0])
         return self.desk.now + longest(self.desk, self.desk.entries[item[0]])
 
+    # wide: one that starts, who may start later for it, and who is gone
     def _late(
-        self, item: Item, seats: Sequence[Seats], bound: list[Booking], gone: Sequence[Victim]
+        self,
+        item: Item,
+        seats: Sequence[Seats],
+        bound: list[Booking],
+        gone: Sequence[Victim] | None = None,
     ) -> Booking | None:
         """Return who of some would start later for one whose seats are booked."""
+        gone = self.gone if gone is None else gone
         give = partial(give_back, self.desk, seats, self.desk.entries[item[0]].account)
         return delayed(self.desk, self._running.ends(gone, (self._end_of(item), give)), bound)
 

@@ -22,7 +22,7 @@ from mooring.policy.queues.offers import offers
 from mooring.policy.victims.evict import attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mooring.policy.desk import Desk
     from mooring.policy.placing.ask import Part
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Give = Callable[[], None]
 """Gives the room of one that ends back."""
 End = tuple[float, Give]
+TRIES = 4
+"""So often one is tried without nodes on which it was in the way; the last time without any."""
 
 
 @dataclass(slots=True)
@@ -155,24 +157,69 @@ def earliest(
     desk: Desk, ends: Sequence[End], others: Sequence[Booking], wanted: Booking, before: float
 ) -> Booking | None:
     """Return the first booking, before an instant, that delays none of the others."""
-    books, found = desk.books, None
+    books, found, rest = desk.books, None, None
     mark = books.checkpoint()
-    future = rest = Future(desk, ends, others)
-    while found is None and (at := future.next_instant) < before:
+    future = Future(desk, ends, others)
+    while rest is None and (at := future.next_instant) < before:
         has_ends = future.next_end == at
         if future.go_to(at) is not None:
             break
         if not has_ends:
             continue  # there is less room than before
-        inner = books.checkpoint()
-        trial, rest = replace(wanted, at=at), future.fork()
-        if rest.start(trial, at) and rest.finish() is None:
-            found = trial
-        books.rollback(inner)
+        found = replace(wanted, at=at)
+        rest = _begin(future, found, nodes_of(others, at + wanted.lasts, at))
     books.rollback(mark)
-    if found is not None:
-        note_places(desk, [*others, found], rest)
+    if found is None or rest is None:
+        return None
+    note_places(desk, [*others, found], rest)
     return found
+
+
+def _begin(future: Future, booking: Booking, others: Mapping[str, None]) -> Future | None:
+    """Return a walk to the end in which one starts here and delays nobody; None: it would.
+
+    It is tried again without the nodes on which it would be in the way of others.
+    """
+    books, away = future.desk.books, Away(others)
+    trial: Booking | None = booking
+    while trial is not None:
+        mark, rest = books.checkpoint(), future.fork()
+        has_room = rest.start(trial, trial.at)
+        is_good = has_room and rest.finish() is None
+        books.rollback(mark)
+        if is_good:
+            return rest
+        used = [node for each in trial.placements for node in each.nodes]
+        if booking.name in rest.seats:
+            rows = [row for each in rest.seats[booking.name] for row in each.rows]
+            used = [books.nodes[row].name for row in rows]
+        trial = None
+        if has_room and away.widen(used):
+            ask = replace(booking.ask, avoid=(*booking.ask.avoid, *away.nodes))
+            trial = replace(booking, ask=ask, placements=())
+    return None
+
+
+def nodes_of(bookings: Iterable[Booking], before: float, after: float = -inf) -> dict[str, None]:
+    """Return the nodes of those who are booked between two instants."""
+    some = [booking for booking in bookings if after < booking.at < before]
+    return {node: None for b in some for each in b.placements for node in each.nodes}
+
+
+class Away:
+    """Nodes that one is kept off because others are booked there."""
+
+    def __init__(self, others: Mapping[str, None]) -> None:
+        self.nodes: dict[str, None] = {}
+        self._others = others
+        self._left = TRIES
+
+    def widen(self, used: Iterable[str]) -> bool:
+        """Keep off nodes that were used in vain, in the end off all; False: that is no help."""
+        met = [node for node in used if node in self._others and node not in self.nodes]
+        self._left -= 1
+        self.nodes.update(dict.fromkeys(met if self._left > 0 else self._others))
+        return bool(met) and self._left >= 0
 
 
 def give_back(desk: Desk, seats: Sequence[Seats], account: int) -> None:
