@@ -6,15 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import CutShort, Delays, Leaving
+from mooring.model.plan import CutShort, Delays, Leaving, Protected
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.placing.place import Seats
+from mooring.policy.queues.lines import Told
 from mooring.policy.queues.offers import kinds_of
 from mooring.policy.standing.roll import Roll
 from mooring.policy.victims.displace import Steps, find_exchange
 from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.victims.hunt import Hunt
+from mooring.policy.victims.protection import protected_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from mooring.policy.queues.lines import Item, Line
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
+
+
+MOST_LOOKED_AT = 2_000
+"""Where there are more workloads, nobody is told how long others are protected."""
 
 
 @dataclass(slots=True)
@@ -70,6 +76,7 @@ class Displacing:
         patient = patient_until(entry)
         if desk.now < patient:
             line.until = patient
+            self._tell_protected(line, wish, reasons)
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
@@ -87,6 +94,8 @@ class Displacing:
         line.until = exchange.until
         if exchange.is_cut:
             self.cut_short(line, wish, reasons)
+        elif exchange.found is None and exchange.until < LATER:
+            self._tell_protected(line, wish, reasons)
         if exchange.found is None:
             return False
         bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
@@ -115,6 +124,23 @@ class Displacing:
         """Look for victims, from where the search for them was cut short."""
         steps, yardstick = self.search.steps, self.hall.yardstick
         return find_exchange(self.desk, self._hunt, yardstick, wish, steps)
+
+    def _tell_protected(self, line: Line, wish: Wish, reasons: list[Reason]) -> None:
+        """Say when a workload could start by asking others who may not be asked before.
+
+        That takes a while to tell, so it is only told where few run, and what was told holds until
+        then.
+        """
+        desk, name = self.desk, wish.entry.workload.name
+        if wish.group or len(desk.entries) > MOST_LOOKED_AT:
+            return
+        known = line.protected
+        if known is None or known.name != name or not known.at < desk.now < known.holds_until:
+            since = max(desk.now, patient_until(wish.entry))
+            until = protected_until(desk, self.roll, self.hall.yardstick, wish, since)
+            known = line.protected = Told(name, desk.now, until)
+        if desk.now < known.until < LATER:
+            reasons.append(Protected(known.until))
 
     def _begin(self, wish: Wish, others: Sequence[Victim] = ()) -> None:
         """Begin a search, or go on with one that was cut short if nothing has changed since."""

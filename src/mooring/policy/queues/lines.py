@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.model.plan import Behind, Blocked, Reason
 from mooring.policy.placing.ask import Ask
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10_000
 NEVER = float("inf")
+LOOK_AGAIN_S = 60.0
+"""When to look again whether protected work is in the way, where it was not."""
 
 Rank = tuple[int, int, float, float, float, int]
 """Growth after minimum; then higher priority, earlier deadline, shorter estimate where the queue
@@ -28,6 +30,21 @@ Request = dict[int, int]
 """Amounts by pair."""
 Item = tuple[str, str]
 """Who stands in a line: (workload, "") for its minimum, (workload, group) for growth of a group."""
+
+
+class Told(NamedTuple):
+    """What the head of a line was told: until when others are protected."""
+
+    name: str
+    at: float
+    """When it was told."""
+    until: float
+    """Infinite: it would not help."""
+
+    @property
+    def holds_until(self) -> float:
+        """Return when it should be told anew."""
+        return self.until if self.until < NEVER else self.at + LOOK_AGAIN_S
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +70,8 @@ class Line:
     """When somebody may be asked to leave for its head who may not be asked now."""
     looked_at: float = -NEVER
     """When it was last looked for others to move for its head."""
+    protected: Told | None = None
+    """What its head was told last."""
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
 
@@ -252,6 +271,7 @@ class Lines:
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
             copied.looked_at, copied.kind = line.looked_at, line.kind
+            copied.protected = line.protected
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
