@@ -91,9 +91,21 @@ def offers(
             closed.append(kind)
             shortages.append(shortage)
     if found is not None and (kinds or not barred):
-        yield Offer(ask, found, tuple(closed), desk.borrows(entry, found))
+        yield from _own_first(desk, entry, Offer(ask, found, tuple(closed)))
     elif shortages and shortages[0].queue != NOBODY:  # else there is no room, and that is told
         reasons.append(over_quota(desk, entry, shortages[0]))
+
+
+def _own_first(desk: Desk, entry: Entry, offer: Offer) -> Iterator[Offer]:
+    """Yield an offer on nodes that do not go beyond the quota of its queue, then on all others."""
+    every = [kind for kind in kinds_of(desk, offer.ask) if kind not in offer.barred]
+    if len(every) > 1 and desk.policy.profile == "default":
+        requests = {kind: desk.request(offer.ask, entry.account, kind) for kind in every}
+        dear = [kind for kind in every if desk.borrows(entry, requests[kind])]
+        if dear and len(dear) < len(every):
+            own = next(requests[kind] for kind in every if kind not in dear)
+            yield Offer(offer.ask, own, (*offer.barred, *dear))
+    yield replace(offer, borrows=desk.borrows(entry, offer.request))
 
 
 def _assigned(
