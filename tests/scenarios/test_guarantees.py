@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mooring.model.plan import Blocked, NotAllowed, OverQuota
+from mooring.model.plan import Blocked, Excluded, NoRoom, NotAllowed, OverQuota
 from mooring.model.queues import EvictionRules, Flavor, Fungibility, ResourceGroup
 from mooring.model.settings import Policy
 from tests.build import gang, on, task
@@ -73,6 +73,49 @@ def test_strict_fifo_does_not_block_another_flavor() -> None:
     story.rests()
 
 
+# Five devices on one node: only the H100s come by so many.
+
+
+@pytest.mark.parametrize("rules", [{"order": "strict"}, {"bypass_limit": 0}], ids=str)
+@pytest.mark.parametrize(
+    ("nodes", "quota", "head"),
+    [
+        ("h=8 a=4 b=4", None, task("head", 5, queue="team")),
+        ("h=8 a=8", {"H100": 8, "A10": 4}, task("head", 5, queue="team")),
+        ("h=10 a=3 b=3", None, gang("head", tasks=10, gpus=1, queue="team")),
+    ],
+    ids=["too few on a node", "beyond the limit", "of two models"],
+)
+def test_a_head_does_not_block_what_it_could_not_use_if_nothing_ran(
+    rules: dict[str, Any], nodes: str, quota: dict[str, int] | None, head: Workload
+) -> None:
+    team = queue("team", quota or 0, quota, **rules)
+    story = Story(nodes, team, facts=[A10])
+    story.at(0, h100("first", 4, "team"))
+    story.at(1, head)
+    story.at(2, h100("small", 1, "team"), a10("other", 1, "team"))
+    story.at(3, task("cpu", 0, queue="team"))
+    story.go(10)
+
+    assert story.running() == ["cpu", "first", "other"]
+    assert story.nodes("cpu")[0] in ("a", "b")
+    assert story.why("small") == (Blocked("head"),)
+    story.rests()
+
+
+def test_the_one_who_is_told_to_be_in_the_way_is_in_the_way() -> None:
+    """Before `small` stand one that needs H100s and one that would take either."""
+    story = Story("h=4 a=4", queue("team", 8, order="strict"), facts=[A10])
+    story.at(0, h100("h", 2, "team"), a10("a", 2, "team"))
+    story.at(1, h100("big", 4, "team")).at(2, task("either", 4, queue="team"))
+    story.at(3, a10("small", 1, "team"))
+    story.go(10)
+
+    assert story.why("either") == (Blocked("big"),)
+    assert story.why("small") == (Blocked("either"),)
+    story.rests()
+
+
 def test_strict_fifo_lets_another_flavor_be_reclaimed() -> None:
     """Behind a head that waits for H100s, the team still gets its A10s back from a borrower."""
     strict = queue("team", {"H100": 8, "A10": 8}, order="strict")
@@ -102,6 +145,36 @@ def test_one_who_may_not_start_blocks_nobody_in_strict_order() -> None:
     assert story.running() == ["t", "u"]
     assert isinstance(story.why("huge")[0], OverQuota)
     story.rests()
+
+
+def test_one_who_waits_for_one_flavor_is_not_told_that_another_could_never_do() -> None:
+    """Two of the four H100s are in use; of A10s the team never has more than two."""
+    story = Story("h=4 a=4", queue("team", {"H100": 4, "A10": 2}, {"A10": 2}), facts=[A10])
+    story.at(0, h100("first", 2, "team")).at(1, task("big", 4, queue="team")).go(10)
+    room = (
+        NoRoom("main", "cluster", 1, 0),
+        Excluded("main", "quota", 1),
+        Excluded("main", "gpu", 1),
+    )
+    assert story.why("big") == room
+    story.rests()
+
+
+def test_what_is_not_preemptible_and_above_quota_never_starts_and_blocks_nobody() -> None:
+    story = Story("a=4", queue("team", 2, order="strict"))
+    fixed = replace(task("fixed", 3, queue="team"), preemptible=False)
+    story.at(0, fixed).at(1, task("other", 1, queue="team")).go(10)
+    assert story.why("fixed") == (OverQuota("team", "", "gpu", 3000, 2000, ever=False, fixed=True),)
+    assert story.running() == ["other"]
+    story.rests()
+
+
+def test_what_is_not_preemptible_waits_for_quota_that_others_of_its_kind_use() -> None:
+    story = Story("a=4", queue("team", 2))
+    first, second = (replace(task(n, 2, queue="team"), preemptible=False) for n in ("one", "two"))
+    story.at(0, first, runs=20).at(1, second).go(10)
+    assert story.why("two") == (OverQuota("team", "", "gpu", 2000, 0, ever=True, fixed=True),)
+    assert story.go(30).running() == ["two"]
 
 
 # -- unlike devices ---------------------------------------------------------------------------
@@ -183,7 +256,7 @@ def test_what_cannot_be_made_to_leave_only_uses_quota() -> None:
     story.at(5, task("plain", 2, queue="team")).go(10)
 
     assert story.running() == ["fixed-0", "fixed-1", "plain"]
-    assert story.why("fixed-2") == (OverQuota("team", "", "gpu", 2000, 0),)
+    assert story.why("fixed-2") == (OverQuota("team", "", "gpu", 2000, 0, fixed=True),)
     story.rests()
 
 

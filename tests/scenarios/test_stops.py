@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.model.events import QueuesChanged, WorkloadChanged
-from mooring.model.plan import Stopped
+from mooring.model.plan import Exhausted, Stopped
 from tests.build import gang, task
 from tests.scenarios.story import Left, Story, queue
 
@@ -100,6 +100,18 @@ def test_work_that_comes_switched_off_does_not_start() -> None:
 
     story.tell(20, WorkloadChanged(replace(off, active=True))).go(30)
     assert story.running() == ["off", "on"]
+    story.rests()
+
+
+def test_each_is_told_what_keeps_it_back_itself_not_who_is_before_it() -> None:
+    """They ask for the same and stand in one line; the first of it starting would help nobody."""
+    story = Story("a=8")
+    story.at(0, *(replace(task(f"long-{i}", 1), run_limit_s=10.0) for i in range(2)))
+    story.at(0, *(replace(task(f"off-{i}", 2), active=False) for i in range(2)))
+    story.go(60)
+
+    assert story.why("off-0") == story.why("off-1") == (Stopped(""),)
+    assert story.why("long-0") == story.why("long-1") == (Exhausted(0),)
     story.rests()
 
 

@@ -42,6 +42,10 @@ _EXCLUDED = {
         "is avoided because work keeps failing there",
         "are avoided because work keeps failing there",
     ),
+    "quota": (
+        "has a flavor that its queue cannot be charged for",
+        "have a flavor that its queue cannot be charged for",
+    ),
     "refused": ("refused one of its tasks", "refused one of its tasks"),
     "tasks": ("is ruled out by tasks there", "are ruled out by tasks there"),
     GPU: ("has too few free GPUs", "have too few free GPUs"),
@@ -146,9 +150,16 @@ def _over_quota(reason: OverQuota) -> str:
     what = f"{reason.flavor} {reason.resource}".strip()
     unit = 1000 if reason.resource in (GPU, CPU) else 1
     left, wanted = f"{reason.left / unit:g}", f"{reason.wanted / unit:g}"
+    if reason.fixed:
+        bound = "the quota" if not reason.ever else f"what is left of the quota, {left},"
+        return f"It is not preemptible and needs {wanted} {what}, more than {bound} of {_low(who)}."
     if not reason.ever:
         return f"It needs {wanted} {what}, more than its queue can ever be charged ({who})."
     return f"{who} may be charged {left} more {what}; it needs {wanted}."
+
+
+def _low(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def _together(wanted: int, level: str) -> str:

@@ -114,8 +114,8 @@ class Excluded:
 
     group: str
     by: str
-    """not-ready, gpu-model, selector, affinity, taint, failing, refused, tasks, or a resource's
-    name."""
+    """not-ready, gpu-model, selector, affinity, taint, failing, quota, refused, tasks, or a
+    resource's name."""
     nodes: int
 
 
@@ -164,6 +164,9 @@ class OverQuota:
     """What it may still be charged; devices in thousandths."""
     ever: bool = True
     """Whether it could be charged that much if nothing ran."""
+    fixed: bool = False
+    """Whether it is only short because the workload is not preemptible: that takes no more than
+    quota."""
 
 
 @dataclass(frozen=True, slots=True)

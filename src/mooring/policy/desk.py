@@ -22,7 +22,7 @@ from mooring.policy.placing.beside import Beside
 from mooring.policy.placing.fit import Fits
 from mooring.policy.placing.place import Placer, Seats
 from mooring.policy.queues.pairs import groups_for, memory_of_kind, pairs_of, totals_of
-from mooring.policy.queues.quota import Ledger, Shortage, Table
+from mooring.policy.queues.quota import FIXED, Ledger, Shortage, Table
 from mooring.policy.queues.tree import QueueTree
 from mooring.policy.queues.usage import Usage
 from mooring.policy.victims.departures import Departures
@@ -210,7 +210,7 @@ class Desk:
             return None
         queue, pair = found
         left = self.tree.quota[queue][pair] - used[queue][pair]
-        return Shortage(queue, pair, request[pair], max(0, left), "quota")
+        return Shortage(queue, pair, request[pair], max(0, left), FIXED)
 
     def fixed_use(self) -> Table:
         """Return what work uses that cannot be made to leave: not units above a minimum."""

@@ -19,7 +19,7 @@ from mooring.policy.default.starts import Starts
 from mooring.policy.default.waking import Waking
 from mooring.policy.placing.place import ANYWHERE
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import gate
+from mooring.policy.queues.offers import closed_kinds, gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -256,8 +256,8 @@ class DefaultCourt:
 
     def _reasons_of(self, lines: Lines, item: Item) -> tuple[Reason, ...]:
         line = lines.head_of(item)
-        if line is None:
-            return (lines.before(item),)
+        if line is None:  # what keeps it back itself is no matter of who is before it
+            return gate(self.desk, self.desk.entries[item[0]]) or (lines.before(item),)
         counted = line.asleep and all(isinstance(r, _COUNTED) for r in line.reasons)
         now = self.desk.books.log_end
         if not counted or line.counted_at == now or self._waking.seen != now:
@@ -266,7 +266,8 @@ class DefaultCourt:
         beside = self.desk.beside(entry)
         leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
         within = ANYWHERE if leaf is None else beside.bound(leaf)
-        self.desk.placer.aim(entry.avoid)
+        closed = () if item[1] else closed_kinds(self.desk, entry, line.ask)
+        self.desk.placer.aim(entry.avoid, closed)
         reasons = why(self.desk.placer, line.ask, within)
         self._waking.seen = self.desk.books.log_end  # what was tried has been taken back
         return reasons

@@ -14,7 +14,7 @@ from mooring.model.plan import (
     Stopped,
     Unknown,
 )
-from mooring.policy.queues.offers import kinds_of
+from mooring.policy.queues.offers import needed_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NEVER = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
 """Reasons that do not go away when others end."""
 NOBODY: Mapping[str, int] = {}
+MOST_KNOWN = 1000
 
 
 class Passing:
@@ -37,6 +38,8 @@ class Passing:
         self._queue_of = queue_of
         self._stuck: dict[str, None] = {}
         """Those whom nobody of their queue may pass any more."""
+        self._needs: dict[tuple[Line, int], tuple[object, list[int]]] = {}
+        """By line and queue: the kinds of nodes that it needs, and what was known then."""
 
     def mind(self, entry: Entry) -> None:
         """Let nobody pass a workload that has been passed as often as may be."""
@@ -79,7 +82,11 @@ class Passing:
         if order == "strict" or (order == "backfill" and not has_shadow):
             before += self.asleep(lines)
         before += self.stuck(lines)
-        return self.in_front(lines, line.waiting[0][0], before)
+        rank, item = line.waiting[0]
+        owners = self.in_front(lines, rank, before)
+        mine = self._needed(line, item) if owners else []
+        first = next((name for kind, name in owners.items() if kind in mine), None)
+        return tuple(owners), [] if first is None else [Blocked(first)]
 
     def asleep(self, lines: Lines, gone: Container[str] = ()) -> list[tuple[Line, Item]]:
         """Return the first of each line that sleeps, as if some were gone."""
@@ -103,15 +110,28 @@ class Passing:
 
     def in_front(
         self, lines: Lines, rank: Rank, before: Sequence[tuple[Line, Item]]
-    ) -> tuple[tuple[int, ...], list[Reason]]:
-        """Return the kinds of nodes that those of some wait for who are before a rank, and whom."""
-        kinds: dict[int, None] = {}
-        reasons: list[Reason] = []
-        for other, item in before:
-            if lines.rank_of(item) < rank and could_start(other):
-                kinds.update(dict.fromkeys(kinds_of(self.desk, other.ask)))
-                reasons.append(Blocked(item[0]))
-        return tuple(kinds), reasons[:1]
+    ) -> dict[int, str]:
+        """Return the kinds of nodes that those of some need who are before a rank, and who."""
+        owners: dict[int, str] = {}
+        for other, item in sorted(before, key=lambda each: lines.rank_of(each[1])):
+            if lines.rank_of(item) >= rank:
+                break
+            if could_start(other):
+                for kind in self._needed(other, item):
+                    owners.setdefault(kind, item[0])
+        return owners
+
+    def _needed(self, line: Line, item: Item) -> list[int]:
+        """Return the kinds of nodes that one in a line could be on if nothing ran."""
+        desk, entry = self.desk, self.desk.entries[item[0]]
+        state = desk.books.epoch, desk.ledger
+        known = self._needs.get((line, entry.queue))
+        if known is None or known[0] != state:
+            if len(self._needs) >= MOST_KNOWN:
+                self._needs.clear()
+            known = state, needed_kinds(desk, entry, line.ask)
+            self._needs[line, entry.queue] = known
+        return known[1]
 
     def copy(self, desk: Desk, queue_of: Mapping[str, int]) -> Passing:
         """Return the same for a fork."""
@@ -140,4 +160,4 @@ def is_blocked(line: Line) -> bool:
 
 def wake_blocked(lines: Lines) -> None:
     """Wake those who waited for one before them that has started."""
-    lines.wake([line for line in lines.sleeping.values() if is_blocked(line)])
+    lines.wake(list(lines.blocked.values()))

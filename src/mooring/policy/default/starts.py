@@ -13,7 +13,7 @@ from mooring.policy.default.passing import forget_passes, wake_blocked
 from mooring.policy.fewer import largest
 from mooring.policy.placing.search import CutShortError, place
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import gate, offers, turns, variants
+from mooring.policy.queues.offers import closed_kinds, gate, offers, turns, variants
 from mooring.policy.victims.displace import Wish
 
 if TYPE_CHECKING:
@@ -97,19 +97,20 @@ class Starts:
                 return True
             reasons += [] if reasons else blockers
         if not reasons:
-            reasons += self._why(line)
+            reasons += self._why(entry, line)
             if any(isinstance(reason, NotTogether) for reason in reasons):
                 reasons[:] = self._closed(entry, line.ask) or reasons
         return False
 
-    def _why(self, line: Line) -> tuple[Reason, ...]:
+    def _why(self, entry: Entry, line: Line) -> tuple[Reason, ...]:
         """Return why there is no room for a line.
 
         Where nobody is told, it only matters whether there could be any: that stays as it is.
         """
         desk, (epoch, reasons) = self.desk, line.explained
         if self.displacing.is_on or epoch != desk.books.epoch:
-            desk.placer.aim(line.ask.avoid)
+            closed = closed_kinds(desk, entry, line.ask)
+            desk.placer.aim(line.ask.avoid, closed)
             reasons = why(desk.placer, line.ask)
             line.explained = desk.books.epoch, reasons
         return reasons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Blocked, Delays, OverQuota, Promised
+from mooring.model.plan import Blocked, Delays, Excluded, OverQuota, Promised
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.moving import PAUSE_S, may_move
 from mooring.policy.defragment import free_of, is_enough
@@ -107,5 +107,7 @@ class Waking:
 def _is_helped(line: Line, helped: Helped) -> bool:
     """Return whether a change could let a line go on."""
     if any(isinstance(r, OverQuota | Blocked | Promised | Delays) for r in line.reasons):
+        return True
+    if any(isinstance(r, Excluded) and r.by == "quota" for r in line.reasons):
         return True
     return helped(line.ask)

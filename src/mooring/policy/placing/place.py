@@ -77,6 +77,11 @@ class Placer:
         """Place from now on without these nodes and kinds of nodes."""
         self._without = ((*avoid, *self._shunned), barred)
 
+    @property
+    def barred(self) -> tuple[int, ...]:
+        """Return the kinds of nodes that nothing is placed on now."""
+        return self._without[1]
+
     def shun(self, nodes: tuple[str, ...], failing: tuple[str, ...]) -> None:
         """Place nothing on these nodes, whoever asks; of all that are failing it is told."""
         self._shunned, self.failing = nodes, failing

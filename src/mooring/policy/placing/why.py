@@ -108,6 +108,26 @@ def _most(placer: Placer, leaf: Part) -> tuple[int, int]:
     return most, ever
 
 
+def kinds_for(placer: Placer, leaf: Part) -> list[int]:
+    """Return the kinds of nodes that could take a leaf if nothing ran.
+
+    Where no node could that is ready, it is those that could if all were.
+    """
+    books, level = placer.books, max(leaf.required, 0)
+    unit = leaf.slices[0][1] if leaf.slices else 1
+    for is_later in (False, True):
+        found: dict[int, None] = {}
+        for flavor in _flavors(placer, leaf):
+            fit = placer.fit(leaf, flavor)
+            slots = fit.ever if is_later else fit.most
+            units = room_for(fit, leaf.slices, slots).units[level]
+            if unit * int(units.max(initial=0)) >= leaf.count:
+                found.update(dict.fromkeys(np.unique(books.kind[slots[-1] > 0]).tolist()))
+        if found:
+            return list(found)
+    return []
+
+
 def _flavors(placer: Placer, leaf: Part) -> list[int]:
     assert leaf.demand is not None
     is_free = leaf.code != BY_NODE or leaf.count == 1 or not leaf.demand.shape.gpus
@@ -142,6 +162,7 @@ def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
     for by, nodes in exclusions(books, placer.fits.facts(), demand.shape):
         blame(by, nodes)
     blame("failing", ~fit.allowed & _rows_of(placer, placer.failing))
+    blame("quota", np.isin(books.kind, placer.barred))
     blame("refused", ~fit.allowed)
     if fit.company is not None:
         blame("tasks", ~fit.company.welcome())

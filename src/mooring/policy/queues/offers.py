@@ -11,7 +11,9 @@ import numpy as np
 from mooring.model.books import BY_NODE
 from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
 from mooring.policy.placing.ask import Ask
+from mooring.policy.placing.why import kinds_for
 from mooring.policy.queues.lines import Request
+from mooring.policy.queues.quota import FIXED
 from mooring.policy.queues.tree import NOBODY
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ def offers(
     kinds = [kind for kind in kinds_of(desk, ask) if kind not in barred]
     closed, found = list(barred), None
     shortages: list[Shortage] = []
+    requests: list[Request] = []
     for kind in kinds or [BY_NODE]:
         request = desk.request(ask, entry.account, kind)
         shortage = shortage_of(desk, entry, request)
@@ -90,10 +93,13 @@ def offers(
         else:
             closed.append(kind)
             shortages.append(shortage)
+            requests.append(request)
     if found is not None and (kinds or not barred):
         yield from _own_first(desk, entry, Offer(ask, found, tuple(closed)))
-    elif shortages and shortages[0].queue != NOBODY:  # else there is no room, and that is told
-        reasons.append(over_quota(desk, entry, shortages[0]))
+    elif shortages:
+        short = _nearest(desk, entry, shortages, requests)
+        if short.queue != NOBODY:  # else there is no room, and that is told
+            reasons.append(over_quota(desk, entry, short))
 
 
 def _own_first(desk: Desk, entry: Entry, offer: Offer) -> Iterator[Offer]:
@@ -114,7 +120,8 @@ def _assigned(
     """Yield an offer for each choice of a flavor for each resource group, in order."""
     queue = desk.queue_of(entry)
     found: list[Offer] = []
-    first: Shortage | None = None
+    shortages: list[Shortage] = []
+    requests: list[Request] = []
     groups = desk.groups_of(entry.queue)
     for flavors in product(*(group.flavors for group in groups)):
         chosen = {
@@ -126,11 +133,14 @@ def _assigned(
         request = desk.request(given, entry.account)
         shortage = shortage_of(desk, entry, request)
         if shortage is not None:
-            first = first or shortage
+            shortages.append(shortage)
+            requests.append(request)
             continue
         found.append(Offer(given, request, barred, desk.borrows(entry, request), flavors))
-    if not found and first is not None and first.queue != NOBODY:
-        reasons.append(over_quota(desk, entry, first))
+    if not found and shortages:
+        short = _nearest(desk, entry, shortages, requests)
+        if short.queue != NOBODY:
+            reasons.append(over_quota(desk, entry, short))
     if queue.fungibility.when_borrowing == "next":
         found.sort(key=lambda offer: offer.borrows)
     yield from found
@@ -158,6 +168,26 @@ def turns(desk: Desk, entry: Entry, ask: Ask) -> list[Turn]:
     return [turn for turn in some if turn.flavors]
 
 
+def closed_kinds(desk: Desk, entry: Entry, ask: Ask) -> tuple[int, ...]:
+    """Return the kinds of nodes with room that a queue cannot be charged for now."""
+    if not desk.tree.pairs or desk.groups_of(entry.queue):
+        return ()
+    kinds = kinds_of(desk, ask)
+    short = [shortage_of(desk, entry, desk.request(ask, entry.account, kind)) for kind in kinds]
+    pairs = zip(kinds, short, strict=True)
+    return tuple(kind for kind, each in pairs if each is not None and each.queue != NOBODY)
+
+
+def _nearest(
+    desk: Desk, entry: Entry, shortages: Sequence[Shortage], requests: Sequence[Request]
+) -> Shortage:
+    """Return the first shortage that others could end; if none is such, the first."""
+    for shortage, request in zip(shortages, requests, strict=True):
+        if could_charge(desk, entry, request):
+            return shortage
+    return shortages[0]
+
+
 def kinds_of(desk: Desk, ask: Ask) -> list[int]:
     """Return the kinds of nodes that an ask could be on, by name; all, if it could be on none."""
     books, every = desk.books, desk.books.kinds_there()
@@ -167,6 +197,31 @@ def kinds_of(desk: Desk, ask: Ask) -> list[int]:
     rows = [desk.placer.fit(leaf).allowed for leaf in ask.leaves]
     found = {kind for allowed in rows for kind in np.unique(books.kind[allowed]).tolist()}
     return [kind for kind in every if kind in found] or every
+
+
+def needed_kinds(desk: Desk, entry: Entry, ask: Ask) -> list[int]:
+    """Return the kinds of nodes that an ask could be on, and be charged for, if nothing ran."""
+    every = desk.books.kinds_there()
+    if len(every) <= 1:
+        return every
+    desk.placer.aim(ask.avoid)
+    found = {kind for leaf in ask.leaves for kind in kinds_for(desk.placer, leaf)}
+    if desk.tree.pairs and not desk.groups_of(entry.queue):
+        requests = [(kind, desk.request(ask, entry.account, kind)) for kind in found]
+        found = {kind for kind, request in requests if could_charge(desk, entry, request)}
+    return [kind for kind in every if kind in found]
+
+
+def could_charge(desk: Desk, entry: Entry, request: Request) -> bool:
+    """Return whether a workload's queue could be charged so much if nothing ran."""
+    ledger = desk.ledger
+    if any(ledger.potential(entry.queue, pair) < amount for pair, amount in request.items()):
+        return False
+    grows = entry.has_begun and entry.workload.semi_preemptible
+    if not entry.is_fixed or grows:
+        return True
+    nothing = [[0] * len(desk.tree.pairs) for _ in range(desk.tree.count)]
+    return ledger.over_quota_fixed(entry.queue, request, nothing) is None
 
 
 def variants(desk: Desk, entry: Entry, ask: Ask) -> list[Offer]:
@@ -235,8 +290,9 @@ def over_quota(desk: Desk, entry: Entry, shortage: Shortage) -> OverQuota:
     """Return a shortage as a reason."""
     flavor, resource = desk.tree.pairs[shortage.pair]
     queue = "" if shortage.queue == NOBODY else desk.tree.names[shortage.queue]
-    ever = desk.ledger.potential(entry.queue, shortage.pair) >= shortage.wanted
-    return OverQuota(queue, flavor, resource, shortage.wanted, shortage.left, ever)
+    ever = could_charge(desk, entry, {shortage.pair: shortage.wanted})
+    is_fixed = shortage.rule == FIXED
+    return OverQuota(queue, flavor, resource, shortage.wanted, shortage.left, ever, is_fixed)
 
 
 # wide: tasks that join others, and why not

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 QUOTA = "quota"
 BORROWING = "borrowing-limit"
 LIMIT = "limit"
+FIXED = "fixed"
+"""The bound of work that is not preemptible: the quota, and nothing borrowed."""
 _VAST = NO_BOUND >> 1
 
 
@@ -55,7 +57,7 @@ class Shortage:
     left: int
     """How much of the pair could be charged."""
     rule: str
-    """The bound: `quota`, `borrowing-limit` or `limit`."""
+    """The bound: `quota`, `borrowing-limit`, `limit`, or `FIXED`."""
 
 
 class _Way(NamedTuple):
