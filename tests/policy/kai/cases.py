@@ -14,10 +14,11 @@ A workload: `name queue SIZE`, where SIZE is the devices of a task (`0.5`: half 
 three tasks of two devices, `1x2..4`: two tasks at least and four at most. Then words: `@n0,n1`
 where its tasks run (one node: all of them there; `@n0,`: one alone), `p=50` priority, `fixed`,
 `cpu=4000`, `mem=GiB`, `gpumem=MiB`, `level=rack`, `prefers=rack`, `s=10` submitted, `t=5` started,
-`delay=60`, `grace=0`.
+`delay=60`, `grace=0`, `out`: it runs and is on its way out.
 
 What must come: `ends` names all that run in the end (`a1@n0,n1` where, `a1:2` how many tasks) and
-after `waits` those that do not run at all; `evicted` and `moved` those of the first cycle.
+after `waits` those that do not run at all; `evicted` and `moved` those of the first cycle. Whoever
+others leave for must start, and nobody starts only to leave.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from mooring.sim.settle import decide_once, settle
 from tests.build import node as build_node
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mooring.engine import Engine
+    from mooring.model.plan import Decision
 
 KAI = Policy(profile="kai")
 
@@ -134,6 +138,8 @@ def read_workload(text: str) -> tuple[Workload, list[str], float]:
             facts[_WORDS[key]] = float(value) if "_" in _WORDS[key] else int(value)
         elif key == "fixed":
             facts["preemptible"] = False
+        elif key == "out":
+            continue
         elif key in ("level", "prefers"):
             topology["required" if key == "level" else "preferred"] = value
         elif key == "cpu":
@@ -207,6 +213,11 @@ def adopt(workload: Workload, places: list[str], started: float, floor: Floor) -
     return Adopted(workload, tuple(p for p in placements if p.tasks), started)
 
 
+def on_its_way(adopted: Adopted) -> Adopted:
+    """Return a workload that is leaving."""
+    return replace(adopted, releasing=tuple((p.group, p.tasks) for p in adopted.placements))
+
+
 # -- cases ----------------------------------------------------------------------------------
 
 
@@ -227,6 +238,7 @@ class Case:
         self._check_first(plan)
         result = settle(self.scenario)
         assert result.is_settled, f"{self.name}: does not settle"
+        check_starts(self.name, result.decisions)
         self._check_end(result.engine)
         for later in range(5):
             more = result.engine.decide(self.scenario.now + 1 + later)
@@ -268,6 +280,20 @@ class Case:
         assert sorted(idle) == sorted(names), f"{self.name}: waits {idle}"
         for name in names:
             assert engine.reasons(name), f"{self.name}: {name} waits and nobody says why"
+
+
+def check_starts(name: str, decisions: Sequence[Decision]) -> None:
+    """Check that nobody starts only to leave, nor leaves for one that does not start."""
+    bound: set[tuple[str, str, int]] = set()
+    owed: set[str] = set()
+    for each in decisions:
+        if isinstance(each, Bind):
+            bound.update(each.spots)
+            owed.discard(each.workload)
+        elif isinstance(each, Evict) and each.beneficiary:
+            assert not bound & set(each.spots), f"{name}: {each.workload} comes and goes"
+            owed.add(each.beneficiary)
+    assert not owed, f"{name}: others left for {sorted(owed)} in vain"
 
 
 def places_of(engine: Engine) -> dict[str, Counter[str]]:
@@ -312,6 +338,8 @@ class Table:
         read = [read_workload(text) for text in running.split("|") if text.strip()]
         read += [(workload, places.split(","), 0.0) for workload, places in busy]
         adopted = tuple(adopt(*each, floor) for each in read)
+        out = [text.split()[0] for text in running.split("|") if "out" in text.split()]
+        adopted = tuple(on_its_way(a) if a.workload.name in out else a for a in adopted)
         waits = [read_workload(text)[0] for text in waiting.split("|") if text.strip()]
         scenario = Scenario(
             now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,17 @@ from hypothesis import strategies as st
 from mooring.engine import Engine
 from mooring.model.books import bits
 from mooring.model.events import NodeJoined, Submitted
+from mooring.model.memory import Memory
 from mooring.model.plan import Bind, Evict, Reserve
+from mooring.model.scenario import Scenario
 from mooring.model.workload import TaskState
 from mooring.sim.loop import Loop
-from tests.policy.kai.cases import KAI, read_nodes, read_queues, read_workload
+from mooring.sim.settle import settle
+from tests.policy.kai.cases import KAI, on_its_way, read_nodes, read_queues, read_workload
 
 if TYPE_CHECKING:
     from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
 
 UNTIL = 60.0
 
@@ -111,6 +116,10 @@ def _check_evictions(engine: Engine, plans: list[Plan]) -> None:
     """Check that who leaves for another may leave, and that the other has its place kept."""
     for plan in plans:
         served = {d.workload for d in plan.decisions if isinstance(d, Bind | Reserve)}
+        bound = {spot for d in plan.decisions if isinstance(d, Bind) for spot in d.spots}
+        gone = [spot for d in plan.decisions if isinstance(d, Evict) for spot in d.spots]
+        assert not bound & set(gone), "it comes and leaves in one plan"
+        assert len(gone) == len(set(gone)), "it leaves twice"
         for each in plan.decisions:
             if isinstance(each, Evict) and each.beneficiary:
                 victim = engine.entries()[each.workload].workload
@@ -128,6 +137,35 @@ def _check_evictions(engine: Engine, plans: list[Plan]) -> None:
 def test_nothing_breaks_and_nobody_leaves_without_right(seed: int) -> None:
     engine, plans = _play(seed)
     _check_evictions(engine, plans)
+
+
+@given(st.integers(0, 1 << 32))
+def test_a_world_that_some_leave_comes_to_rest_and_nobody_leaves_in_vain(seed: int) -> None:
+    draw = Random(seed)
+    text = _nodes(draw)
+    topology, nodes = read_nodes(text)
+    queues, leaves = _queues(draw)
+
+    def some(letter: str) -> tuple[Workload, ...]:
+        names = [f"{letter}{i}" for i in range(draw.randint(1, 7))]
+        words = [_workload(draw, name, leaves, racks="r1" in text) for name in names]
+        return tuple(read_workload(each)[0] for each in words)
+
+    start = Scenario(
+        1000.0, topology, tuple(nodes), read_queues(queues), KAI, waiting=some("a")
+    )  # fmt: skip
+    then = settle(start).engine.snapshot(5000.0)
+    running = tuple(on_its_way(a) if draw.random() < 0.4 else a for a in then.running)
+    after = replace(then, running=running, waiting=(*then.waiting, *some("b")), memory=Memory())
+    result = settle(after)
+    assert result.is_settled
+    owed: dict[str, None] = {}
+    for each in result.decisions:
+        if isinstance(each, Bind):
+            owed.pop(each.workload, None)
+        elif isinstance(each, Evict) and each.beneficiary:
+            owed[each.beneficiary] = None
+    assert not owed
 
 
 @given(st.integers(0, 1 << 32))

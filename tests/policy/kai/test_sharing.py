@@ -167,6 +167,29 @@ case(
     ends="a b | waits c",
 )
 case(
+    "against a limit it counts by the largest device",
+    # 5000 of 20000 is a quarter.
+    nodes="big=1:gpumem=20000 small=1:gpumem=10000",
+    queues="A gpu.limit=0.3",
+    waiting="a A 1 gpumem=5000",
+    ends="a",
+)
+case(
+    "beyond that it is out",
+    nodes="big=1:gpumem=20000 small=1:gpumem=10000",
+    queues="A gpu.limit=0.3",
+    waiting="a A 1 gpumem=7000",
+    ends="| waits a",
+)
+case(
+    "each of them counts",
+    # Two of a quarter are a half, three are too much; all are on the small device, or the large.
+    nodes="big=1:gpumem=20000",
+    queues="A gpu.limit=0.6",
+    waiting="a A 1x1..3 gpumem=5000",
+    ends="a:2",
+)
+case(
     "one that waits counts by the smallest device",
     # 5000 is half of the small one: the queue has 0.5.
     nodes="big=1:gpumem=20000 small=1:gpumem=10000",

@@ -2,6 +2,10 @@
 
 Whoever waits is tried in order in every action, and once in each. What an action decides, the
 next one sees.
+
+Room that others are leaving is given like room that is free, and in the same order: to minimums,
+and to what comes after them. All that is looked at anew in the next cycle, by who waits then. Only
+those for whom others were made to leave have their word that they start.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
 from mooring.model.demand import DeviceKind
-from mooring.model.plan import Behind, CutShort, Protected, Unknown
+from mooring.model.plan import Behind, Bind, CutShort, Protected, Unknown
 from mooring.policy.kai.actions import MOVE, Consolidation, Preempt, Reclaim
+from mooring.policy.kai.loose import Loose, moves
 from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Soon, lift
 from mooring.policy.kai.protect import delayed_until
@@ -39,6 +44,8 @@ PERIOD_S = 1.0
 """After a cycle that decided something the next one comes so soon."""
 HISTORY_S = 60.0
 """How often shares are divided anew for history's sake."""
+NOTED = "\0noted"
+"""Who all room is held for that is noted for one cycle: no workload has that name."""
 
 
 class KaiCourt:
@@ -53,6 +60,8 @@ class KaiCourt:
         self._wake: float | None = None
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._told: dict[str, None] = {}
+        self._owed: dict[str, None] = {}
+        """Those for whom others were made to leave, and who have not started yet."""
 
     # -- who waits --------------------------------------------------------------------------
 
@@ -102,7 +111,9 @@ class KaiCourt:
     def _serve(self) -> bool:
         """Go through all actions; return whether anything was decided."""
         desk, before = self.desk, len(self.desk.decisions)
-        cycle = _Cycle(desk, self._seating, self._names)
+        loose = Loose(desk, self._owed)
+        self._names.update(dict.fromkeys(loose.names))
+        cycle = _Cycle(desk, self._seating, self._names, self._owed)
         cycle.allocate()
         policy = desk.policy
         moves = policy.eviction.consolidates and policy.eviction.movers != 0
@@ -111,7 +122,10 @@ class KaiCourt:
         cycle.act(Reclaim)
         cycle.act(Preempt)
         self._set_reasons(cycle)
-        decided = len(desk.decisions) > before
+        cycle.forget_notes()
+        loose.restore()
+        self._owed = {name: None for name in {**self._owed, **cycle.owed} if name in desk.holds}
+        decided = len(desk.decisions) > before or cycle.is_put_off
         if decided:
             cycle.round.look_again(desk.now + PERIOD_S)
         if policy.fairness.history_weight and self._reasons:
@@ -166,13 +180,16 @@ class KaiCourt:
         new = KaiCourt(desk)
         new._names, new._reasons = dict(self._names), dict(self._reasons)
         new._told, new._wake, new._seen = dict(self._told), self._wake, self._seen
+        new._owed = dict(self._owed)
         return new
 
 
 class _Cycle:
     """One go through all actions."""
 
-    def __init__(self, desk: Desk, seating: Seating, names: dict[str, None]) -> None:
+    def __init__(
+        self, desk: Desk, seating: Seating, names: dict[str, None], owed: dict[str, None]
+    ) -> None:
         self.desk = desk
         self.round = Round(desk)
         self.seating = seating
@@ -182,16 +199,23 @@ class _Cycle:
         """Those for whom a search was cut short, and after how many steps."""
         self._fresh: dict[TaskKey, None] = {}
         """Tasks that were started in this cycle."""
+        binds = [each for each in desk.decisions if isinstance(each, Bind)]
+        self._firm = {spot for bind in binds if bind.workload in owed for spot in bind.spots}
+        """Tasks that start as was said: others have left for them."""
+        self.owed: dict[str, None] = {}
+        """Those for whom others were made to leave in this cycle."""
+        self.is_put_off = False
+        """Somebody could have had the place of one that is firm: that is for the next cycle."""
         self.crews: list[Crew] = []
-        for name in names:
+        for name in {**names, **desk.holds}:
             entry = desk.entries[name]
-            if name in desk.holds or not _wants(entry):
+            if not _wants(entry) or (name in desk.holds and moves(entry)):
                 continue
             reasons = _gate(self.round, entry)
-            if reasons:
-                self._barred[name] = reasons
-            else:
+            if not reasons:
                 self.crews.append(self.round.crew(entry))
+            elif name not in desk.holds:
+                self._barred[name] = reasons
 
     # -- allocate ---------------------------------------------------------------------------
 
@@ -202,7 +226,7 @@ class _Cycle:
 
     def allocate(self) -> None:
         """Start whoever fits, in order; after its minimum a workload gets more one by one."""
-        line = Line(self.round, in_lanes(self._waiting()))
+        line = Line(self.round, in_lanes(crew for crew in self.crews if crew.waits))
         failed: set[object] = set()
         while line:
             crew = line.pop()
@@ -211,7 +235,7 @@ class _Cycle:
                 continue
             if not self._start(crew):
                 failed.add(key)
-            elif crew.waits and crew.name not in self.desk.holds:
+            elif crew.waits:
                 line.push(crew)
 
     def _key(self, crew: Crew) -> object:
@@ -227,9 +251,9 @@ class _Cycle:
     def _start(self, crew: Crew) -> bool:
         """Let a crew have what comes next, now or as soon as those on their way out are gone."""
         chosen, round_ = crew.wanted(), self.round
-        if not chosen or round_.shortage(crew, round_.request(crew, chosen)) is not None:
+        if not chosen or round_.shortage(crew, chosen) is not None:
             return False
-        if not round_.leaving:
+        if not round_.leaving and not crew.seats:
             seats = self.seating.place(crew, chosen)
             if seats is not None:
                 self._bind(crew, seats)
@@ -241,8 +265,10 @@ class _Cycle:
         round_.books.rollback(mark)
         if seats is None:
             return False
-        if self._take_now(crew, seats):
+        if crew.may_start and self._take_now(crew, seats):
             self._bind(crew, seats)
+        elif crew.name in self.desk.holds:
+            self._note(crew, seats)
         else:
             self._keep(crew, seats, [])
         return True
@@ -271,6 +297,20 @@ class _Cycle:
         crew.join((seat.group, seat.task) for seat in seats)
         self._fresh.update(dict.fromkeys((crew.name, seat.group, seat.task) for seat in seats))
 
+    def _note(self, crew: Crew, seats: list[Seat]) -> None:
+        """Let nobody else have seats in this cycle: they are for one that starts before."""
+        books, entry = self.round.books, crew.entry
+        for seat in seats:
+            demand = entry.members[seat.group].demand
+            books.hold(NOTED, demand, seat.row, seat.devices, entry.account)
+        books.commit()
+        crew.sit({(seat.group, seat.task): seat.row for seat in seats})
+
+    def forget_notes(self) -> None:
+        """Open the room that was only noted."""
+        self.round.books.unhold(NOTED)
+        self.round.books.commit()
+
     def _keep(self, crew: Crew, seats: list[Seat], leaving: list[TaskKey]) -> None:
         """Keep seats until those in them, and others that are named, have left."""
         rows = {seat.row for seat in seats}
@@ -284,6 +324,7 @@ class _Cycle:
         self.desk.holds.keep(
             crew.entry, [s for _, s in found], every, [tasks for tasks, _ in found]
         )
+        crew.sit({(seat.group, seat.task): seat.row for seat in seats})
 
     # -- making room ------------------------------------------------------------------------
 
@@ -307,6 +348,9 @@ class _Cycle:
             trial = self._solve(crew, rules)
             if trial is None:
                 failed.add(key)
+                continue
+            if any(key in self._firm for key in trial.spots()):
+                self.is_put_off = True
                 continue
             self._carry_out(trial, rules.cause)
             line.stir()
@@ -332,6 +376,9 @@ class _Cycle:
         leaving: list[TaskKey] = []
         for victim, by_cause in gone.items():
             leaving += self._let_go(victim, by_cause, trial.crew.name)
+        if leaving:
+            some = [trial.crew, *(mover for mover, _ in trial.moving)]
+            self.owed.update(dict.fromkeys(crew.name for crew in some))
         self._settle(trial.crew, trial.seats, leaving)
         for mover, seats in trial.moving:
             mover.wait_again((seat.group, seat.task) for seat in seats)
@@ -343,7 +390,6 @@ class _Cycle:
             self._bind(crew, seats)
         else:
             self._keep(crew, seats, leaving)
-            crew.join((seat.group, seat.task) for seat in seats)
 
     def _let_go(
         self, victim: Crew, gone: dict[str, list[tuple[str, int]]], beneficiary: str
@@ -397,7 +443,7 @@ class _Cycle:
         chosen = crew.wanted()
         if not chosen:
             return ()
-        shortage = round_.shortage(crew, round_.request(crew, chosen))
+        shortage = round_.shortage(crew, chosen)
         if shortage is not None:
             return (over_quota(desk, crew.entry, shortage),)
         desk.placer.aim(crew.entry.avoid)

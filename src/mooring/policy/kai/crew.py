@@ -141,7 +141,7 @@ class Crew:
 
     __slots__ = (
         *("_homes", "_leaves", "_runs"),
-        *("entry", "key", "name", "only", "priority", "queue", "root"),
+        *("entry", "key", "name", "only", "priority", "queue", "root", "seats"),
     )
 
     def __init__(self, entry: Entry, priority: int, levels: Mapping[str, int]) -> None:
@@ -152,6 +152,8 @@ class Crew:
         self.root = _knot(entry, entry.workload.root, levels)
         self.only: Chosen | None = None
         """The part of it that is looked at alone; None: all of it."""
+        self.seats: dict[tuple[str, int], int] = {}
+        """Tasks that are to have a place when others have left it, and its row."""
         self._find_homes()
         self.key = self.rank()
 
@@ -229,6 +231,16 @@ class Crew:
             twin.home(group, task).active.remove(task)
         twin.key = twin.rank()
         return twin
+
+    @property
+    def may_start(self) -> bool:
+        """Return whether what fits may start now: its minimum does not wait for others to leave."""
+        return not self.seats or self.without(self.seats).root.is_met
+
+    def sit(self, seats: Mapping[tuple[str, int], int]) -> None:
+        """Let tasks that wait have a place, as soon as others have left it."""
+        self.seats |= seats
+        self.join(seats)
 
     # -- on trial ---------------------------------------------------------------------------
 

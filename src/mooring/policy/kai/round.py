@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
 from mooring.model.cluster import WHOLE
+from mooring.model.demand import DeviceKind
 from mooring.model.mig import GEOMETRIES
 from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
@@ -23,6 +24,7 @@ from mooring.policy.queues.tree import NO_BOUND, NOBODY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mooring.model.demand import Demand
     from mooring.model.entry import Entry, Members
     from mooring.policy.desk import Desk
     from mooring.policy.kai.crew import Chosen
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 SHARED = 3
 """GPU, CPU and memory, in this order, are shared fairly; they are the first pairs of the tree."""
+GPU_PAIR = 0
 Size = list[int]
 """Amounts by pair."""
 
@@ -65,6 +68,8 @@ class Round:
             ]
             for rows in zip(self.limit, self.quota, self.fair, strict=True)
         ]
+        self._largest = -1
+        """The most memory that a device has; -1: nobody has asked yet."""
         self.wake: float | None = None
         """When a delay or a protection ends that stood in someone's way."""
 
@@ -84,7 +89,8 @@ class Round:
         for tasks, seats in hold.seats if hold is not None else ():
             group = seats.part.name
             waiting = {t for leaf in crew.leaves() if leaf.group == group for t in leaf.waiting}
-            crew.join((group, task) for task in tasks if task in waiting)
+            found = zip(tasks, seats.rows, strict=True)
+            crew.sit({(group, task): row for task, row in found if task in waiting})
 
     def everyone(self) -> Iterator[Crew]:
         """Yield all workloads whose places are known and whose queue counts, in order of coming."""
@@ -173,16 +179,39 @@ class Round:
 
     # -- may it be charged ------------------------------------------------------------------
 
-    def shortage(self, crew: Crew, size: Size) -> Shortage | None:
+    def shortage(self, crew: Crew, chosen: Chosen) -> Shortage | None:
         """Return what stands against charging a crew: a limit, or quota if it is not to leave."""
-        used = self.books.usage_of
+        used, size = self.books.usage_of, self.request(crew, chosen)
         for node in self.tree.path[crew.queue]:
-            for pair, amount in enumerate(size):
+            for pair, amount in enumerate(self._least(crew, chosen, size)):
                 limit = self.limit[node][pair]
                 if amount and used[node][pair] + amount > limit:
                     left = max(0, limit - used[node][pair])
                     return Shortage(node, pair, amount, left, LIMIT)
         return self.fixed_shortage(crew, size)
+
+    def _least(self, crew: Crew, chosen: Chosen, size: Size) -> Size:
+        """Return what tasks that ask for memory of devices would be charged on the largest.
+
+        Limits go by that: they keep nobody out who could be within them.
+        """
+        least = size[:]
+        for leaf, tasks in chosen:
+            demand = crew.members(leaf).demand
+            if demand.kind is DeviceKind.MEMORY:
+                least[GPU_PAIR] -= len(tasks) * self._excess(demand, crew.entry.account)
+        return least
+
+    def _excess(self, demand: Demand, account: int) -> int:
+        """Return how much more memory is as a part of the smallest device than of the largest."""
+        if self._largest < 0:
+            nodes = [node for i, node in enumerate(self.books.nodes) if self.books.present[i]]
+            self._largest = max((d.memory for node in nodes for d in node.devices), default=0)
+        if not self._largest:
+            return 0
+        charged = dict(self.books.bill(demand, account, BY_NODE)).get(GPU_PAIR, 0)
+        part = -(-demand.shape.gpu_memory * 100 // self._largest) * (WHOLE // 100)
+        return max(0, charged - demand.shape.gpus * min(WHOLE, part))
 
     def fixed_shortage(self, crew: Crew, size: Size) -> Shortage | None:
         """Return whose quota cannot take work that is not to leave."""

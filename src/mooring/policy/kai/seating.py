@@ -275,8 +275,8 @@ class _Seats:
         ]
 
     def _row(self, leaf: Knot, task: int) -> int:
-        """Return where an active task is: where it was, or where it was seated just now."""
-        row = self.crew.members(leaf).rows[task]
+        """Return where an active task is, or will be: where it was seated, perhaps just now."""
+        row = self.crew.seats.get((leaf.group, task), self.crew.members(leaf).rows[task])
         if row >= 0:
             return row
         return next(s.row for s in self.seats if (s.group, s.task) == (leaf.group, task))

@@ -75,6 +75,10 @@ class Trial:
         moved = [Chunk(c, [(s.group, s.task) for s in seats]) for c, seats in self.moving]
         return [*self.leaving, *moved]
 
+    def spots(self) -> list[tuple[str, str, int]]:
+        """Return all tasks that lose their place."""
+        return [(chunk.crew.name, *task) for chunk in self.outcome() for task in chunk.tasks]
+
 
 class Rules(Protocol):
     """Who may have to leave for a crew, and whether a set of them is legal."""
@@ -343,7 +347,7 @@ class Solver:
 
     def _seat(self, crew: Crew, feasible: Bools) -> list[Seat] | None:
         chosen = crew.wanted()
-        if not chosen or self.round.shortage(crew, self.round.request(crew, chosen)) is not None:
+        if not chosen or self.round.shortage(crew, chosen) is not None:
             return None
         seats = self.seating.place(crew, chosen, self._outlook, feasible)
         if seats is not None:
