@@ -196,9 +196,9 @@ def test_a_quota_over_all_flavors_counts_each_device_at_its_price() -> None:
     story.rests()
 
 
-@pytest.mark.parametrize(("policy", "blue"), [(PRICES, 8), (Policy(), 5)], ids=["price", "count"])
+@pytest.mark.parametrize(("policy", "blue"), [(PRICES, 8), (Policy(), 4)], ids=["price", "model"])
 def test_the_surplus_of_unlike_devices_is_shared_by_price(policy: Policy, blue: int) -> None:
-    """Red's H100s are worth all A10s, which blue may have; counted, they are four of twenty."""
+    """Red's H100s are worth all A10s, which blue may have; without prices it has half of them."""
     story = Story("h=4 a=8 b=8", queue("red"), queue("blue"), facts=[A10], policy=policy)
     story.at(0, h100("r1", 4, "red"))
     story.at(1, *(a10(f"r-{i}", 2, "red") for i in range(8)))

@@ -53,3 +53,39 @@ def test_what_came_to_its_own_is_not_evicted_for_the_owner_of_the_other() -> Non
 
     assert story.running() == ["mine", "theirs"]
     assert story.left() == []
+
+
+# -- models are not added together --------------------------------------------------------------
+
+
+def test_many_cheap_devices_do_not_cost_a_share_of_the_few_dear_ones() -> None:
+    """Red has all sixteen A10s; of the four H100s its half is still its own."""
+    story = Story("h=4 x=8 y=8", queue("red"), queue("blue"), facts=[A10])
+    for i in range(2):
+        story.at(0, task(f"cheap-{i}", 8, queue="red", models=["A10"]))
+    for i in range(4):
+        story.at(10, task(f"theirs-{i}", queue="blue", models=["H100"]))
+    for i in range(2):
+        story.at(2000, task(f"mine-{i}", queue="red", models=["H100"]))
+    story.go(2100)
+
+    assert {each.cause for each in story.left()} == {"fair-share"}
+    assert [name for name in story.running() if name.startswith("mine")] == ["mine-0", "mine-1"]
+    assert len([name for name in story.running() if name.startswith("theirs")]) == 2
+    story.rests()
+
+
+def test_each_model_is_divided_by_itself() -> None:
+    """Red came first and has all there is; blue gets half of each model, not half of the sum."""
+    story = Story("h=4 x=8", queue("red"), queue("blue"), facts=[A10])
+    for team, at in (("red", 0), ("blue", 2000)):
+        for model, count in (("H100", 4), ("A10", 8)):
+            for i in range(count):
+                story.at(at, task(f"{team}-{model}-{i}", queue=team, models=[model]))
+    story.go(2100)
+
+    for team in ("red", "blue"):
+        for model, count in (("H100", 2), ("A10", 4)):
+            some = [name for name in story.running() if name.startswith(f"{team}-{model}")]
+            assert len(some) == count
+    story.rests()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.model.books import BY_NODE
+from mooring.model.queues import Quota
 from mooring.model.resources import CPU, GPU, GPU_ROW, MEMORY
 from mooring.policy.kueue.groups import groups_in
 
@@ -28,12 +29,27 @@ def pairs_of(books: Books, policy: Policy, queues: Sequence[Queue]) -> list[tupl
     if policy.profile == "kai":
         return list(dict.fromkeys([("", GPU), ("", CPU), ("", MEMORY), *named]))
     pairs = dict.fromkeys(named)
+    if policy.profile == "default" and _adds_unlike(books, queues):
+        del pairs["", GPU]
     if policy.profile == "default" and len(queues) > 1:
         for resource in AUTOMATIC:
             if not any(what == resource for _, what in pairs):
                 kinds = [books.kinds[kind] for kind in books.kinds_there()]
                 pairs.update(dict.fromkeys((kind[0], resource) for kind in kinds))
     return list(pairs)
+
+
+def _adds_unlike(books: Books, queues: Sequence[Queue]) -> bool:
+    """Return whether a pair of all models together would only add up what is unlike.
+
+    That is so where it has neither quota nor bound, nor the models prices: then each is shared by
+    itself, by what there is of it.
+    """
+    said = [quota for queue in queues for quota in queue.quotas if quota.resource == GPU]
+    models = {books.kinds[kind][0] for kind in books.kinds_there()}
+    if not said or len(models) < 2 or any(flavor.price != 1 for flavor in books.named_flavors):
+        return False
+    return all(quota == Quota(GPU) for quota in said)
 
 
 def totals_of(books: Books, pairs: Sequence[tuple[str, str]], *, ready: bool = False) -> list[int]:
