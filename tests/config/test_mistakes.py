@@ -475,11 +475,6 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "queues[0].eviction.borrowing_threshold",
         "only profile kueue",
     ),
-    "a line by usage in profile default": (
-        queue("by_usage: true"),
-        "queues[0].by_usage",
-        "only profile kueue",
-    ),
     "what only kai goes by": (
         "policy: {profile: default, eviction: {saturation: 2}}",
         "policy.eviction.saturation",

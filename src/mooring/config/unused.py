@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 OF_KAI, OF_KUEUE = "profile kai", "profile kueue"
 NOT_DEFAULT = {
-    "queue": {"by_usage": OF_KUEUE},
     "eviction_rules": dict.fromkeys(("while_borrowing", "borrowing_threshold"), OF_KUEUE),
     "policy": {"undeclared": OF_KUEUE},
-    "fairness": dict.fromkeys(
-        ("strategies", "usage_half_life", "usage_sampling", "usage_weights"), OF_KUEUE
-    ),
+    "fairness": {"strategies": OF_KUEUE},
     "eviction": dict.fromkeys(
         ("preempt_minimum_run", "reclaim_minimum_run", "minimum_run_by", "saturation"), OF_KAI
     ),
@@ -65,7 +62,6 @@ def _places(fields: Fields) -> Iterator[tuple[str, Cursor]]:
     yield "eviction", _at(given, "eviction")
     for index, value in enumerate(queues.value if isinstance(queues.value, list) else ()):
         queue = Cursor(f"{queues.path}[{index}]", value, queues.notes)
-        yield "queue", queue
         yield "eviction_rules", _at(queue, "eviction")
 
 

@@ -291,9 +291,12 @@ class Desk:
         self.decisions.append(
             Bind(entry.workload.name, self.placement(tasks, seats), self._flavor_name(members))
         )
+        if self.by_usage and self.policy.profile == "default" and entry.workload.name in self.begun:
+            self.usage.enter(entry)
 
     def take_back(self, entry: Entry, members: Members, tasks: Sequence[int]) -> None:
         """Let tasks that were started in this cycle wait again: nobody has been told yet."""
+        self.usage.sampled.withdraw(entry.workload.name)
         name, group = entry.workload.name, members.group.name
         for i, decision in reversed(list(enumerate(self.decisions))):
             if not isinstance(decision, Bind) or decision.workload != name:

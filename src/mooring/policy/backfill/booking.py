@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 ORDERS = ("easy", "conservative")
 NOBODY = -1
-LAST: Rank = (2, 0, inf, inf, inf, 0)
+LAST: Rank = (2, 0, inf, inf, inf, inf, 0)
 Standing = Callable[[int, "Item"], tuple[object, ...]]
 """Where an item in the lines of a queue stands among all."""
 Place = Callable[[tuple[str, ...], list["Reason"]], "list[Seats] | None"]
@@ -133,6 +133,10 @@ class Bookings:
             ready = lines.peek()
             bound = LAST if ready is None else lines.rank_of(ready[1])
             self._extend(other, min(bound, rank) if other == queue else bound)
+
+    def reorder(self) -> None:
+        """Look at everything anew: who waits stands in another order."""
+        self._seen = ()
 
     def turn(self) -> bool:
         """End a pass over all who wait; return whether there should be another."""

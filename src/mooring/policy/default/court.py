@@ -87,6 +87,7 @@ class DefaultCourt:
         desk, hall = self.desk, self._hall
         self._waking.wake()  # this cycle may have changed something already
         hall.measure_anew()
+        hall.rank_anew()
         started = -1
         while started != len(desk.decisions):
             started = len(desk.decisions)
@@ -152,7 +153,9 @@ class DefaultCourt:
             is_done = self._growth.attempt(entry, line, group, reasons)
         else:
             is_done = self._starts.attempt(entry, line, reasons)
-        if not is_done:
+        if is_done:
+            self._hall.rank_anew()
+        else:
             lines.sleep(line, tuple(reasons), self.desk.books.log_end)
 
     # -- backfill ---------------------------------------------------------------------------

@@ -104,7 +104,9 @@ class Hall:
         priority, shortness = -self.desk.priority(entry), 0.0
         if self.desk.tree.queues[self.queue_of[workload.name]].by == "estimate":
             shortness = LATER if workload.estimate_s is None else workload.estimate_s
-        return int(grows), priority, deadline, shortness, workload.submitted_at, entry.sequence
+        used = self.desk.usage.faded(entry.queue)
+        age = workload.submitted_at, entry.sequence
+        return int(grows), priority, used, deadline, shortness, *age
 
     def _line_of(self, entry: Entry, lines: Lines) -> Line:
         """Return the line of a workload's ask."""
@@ -184,6 +186,22 @@ class Hall:
             self._classes[entry.queue, self.desk.priority(entry)] = None
             self.desk.moved[entry.workload.name] = None
         self.has_rivals |= len(self._classes) > 1
+
+    def rank_anew(self) -> None:
+        """Let those stand in another order who stand in line by what their queues have used."""
+        if not self.desk.by_usage:
+            return
+        has_moved = False
+        for lines in self.lines.values():
+            for item in list(lines):
+                rank = self._rank(self.desk.entries[item[0]], grows=bool(item[1]))
+                if rank != lines.rank_of(item):
+                    lines.move(item, rank)
+                    has_moved = True
+            if has_moved:
+                wake_blocked(lines)
+        if has_moved:
+            self.bookings.reorder()
 
     def mind_claims(self) -> None:
         """Count all claims anew if the queues, what they name or the nodes have changed."""

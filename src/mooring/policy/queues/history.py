@@ -205,6 +205,10 @@ class SampledUsage:
             charges = tuple((name, part * amount) for name, amount in sorted(requests.items()))
             self._penalties.setdefault(queue, {})[workload] = charges
 
+    def entered(self) -> list[str]:
+        """Return those who were charged beforehand and are not settled."""
+        return [workload for row in self._penalties.values() for workload in row]
+
     def settle(self, now: float, workload: str) -> None:
         """Make what a workload was charged beforehand part of the history."""
         sample = slot_at(now, self.sampling_s)

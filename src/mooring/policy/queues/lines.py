@@ -23,9 +23,9 @@ NEVER = float("inf")
 LOOK_AGAIN_S = 60.0
 """When to look again whether protected work is in the way, where it was not."""
 
-Rank = tuple[int, int, float, float, float, int]
-"""Growth after minimum; then higher priority, earlier deadline, shorter estimate where the queue
-goes by that, submission, and coming."""
+Rank = tuple[int, int, float, float, float, float, int]
+"""Growth after minimum; then higher priority, less used where queues stand in line by that, earlier
+deadline, shorter estimate where the queue goes by that, submission, and coming."""
 Request = dict[int, int]
 """Amounts by pair."""
 Item = tuple[str, str]
@@ -149,6 +149,20 @@ class Lines:
         self._tell(line, place)
         if not line.waiting and line.asleep:
             self._rouse(line)
+
+    def move(self, item: Item, rank: Rank) -> bool:
+        """Let an item have another place in its line; return whether the line has another head."""
+        line, old = self._of[item]
+        head, place = line.waiting[0], bisect_left(line.waiting, (old, item))
+        del line.waiting[place]
+        insort(line.waiting, (rank, item))
+        self._of[item] = line, rank
+        for at in (place, place + 1, bisect_left(line.waiting, (rank, item))):
+            self._tell(line, at)
+            self._tell(line, at + 1)
+        if line.waiting[0] != head and not line.asleep:
+            heappush(self._ready, (line.waiting[0][0], line.number, line))
+        return line.waiting[0] != head
 
     def next_ready(self) -> tuple[Line, Item] | None:
         """Return the line to try now and its head; it stays in line until it leaves."""

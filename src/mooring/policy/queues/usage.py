@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.policy.queues.history import SampledUsage, UsageHistory
+from mooring.policy.queues.history import SampledUsage, UsageHistory, slot_at
+from mooring.policy.queues.tree import NOBODY
 
 if TYPE_CHECKING:
+    from mooring.model.entry import Entry
     from mooring.model.memory import Memory
     from mooring.policy.desk import Desk
     from mooring.policy.queues.tree import QueueTree
@@ -48,11 +50,64 @@ class Usage:
             capacity = dict(zip(tree.pairs, desk.totals(ready=True), strict=True))
             self.history.advance(desk.now, usage, capacity)
         if desk.by_usage:
+            if desk.policy.profile == "default":
+                self.settle()
             sums: dict[tuple[str, str], float] = {}
             for queue, name in enumerate(tree.names):
                 for column, (_, resource) in enumerate(tree.pairs):
                     sums[name, resource] = sums.get((name, resource), 0) + used[queue][column]
             self.sampled.advance(desk.now, sums)
+
+    # -- the queues below one with `by_usage` ------------------------------------------------
+
+    def faded(self, queue: int) -> float:
+        """Return what counts against those of a queue in line: what it has used, faded by time.
+
+        It is of the queue right below the nearest one whose queues stand in line by what they have
+        used; 0: there is no such. Every resource is measured by what there is of it.
+        """
+        below = self._below(queue) if self.desk.by_usage else NOBODY
+        if below == NOBODY:
+            return 0.0
+        desk, rules = self.desk, self.desk.tree.queues[below]
+        weights = dict(desk.policy.fairness.usage_weights)
+        return self.sampled.usage(desk.now, rules.name, rules.weight, weights, self._capacity())
+
+    def _below(self, queue: int) -> int:
+        tree = self.desk.tree
+        while (above := tree.parent[queue]) != NOBODY:
+            if tree.queues[above].by_usage:
+                return queue
+            queue = above
+        return NOBODY
+
+    def _capacity(self) -> dict[str, float]:
+        """Return what there is of every resource that is counted."""
+        sums: dict[str, float] = {}
+        for (_, resource), amount in zip(self.desk.tree.pairs, self.desk.totals(), strict=True):
+            sums[resource] = sums.get(resource, 0.0) + amount
+        return sums
+
+    def enter(self, entry: Entry) -> None:
+        """Let one that starts now count at once: the next of its queue stands behind others."""
+        below = self._below(entry.queue)
+        if below == NOBODY:
+            return
+        sums: dict[str, float] = {}
+        for pair, amount in self.desk.size(entry).items():
+            resource = self.desk.tree.pairs[pair][1]
+            sums[resource] = sums.get(resource, 0.0) + amount
+        self.sampled.enter(entry.workload.name, self.desk.tree.names[below], sums)
+
+    def settle(self) -> None:
+        """Make what was counted beforehand history, once a sample has been taken since."""
+        desk, width = self.desk, self.sampled.sampling_s
+        sample = slot_at(desk.now, width)
+        for name in self.sampled.entered():
+            entry = desk.entries.get(name)
+            started = None if entry is None else entry.started_at
+            if started is None or slot_at(started, width) < sample:
+                self.sampled.settle(desk.now, name)
 
     def table(self) -> list[list[float]]:
         """Return the part of each pair that each queue has used; it only changes now and then."""
