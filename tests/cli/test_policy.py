@@ -105,6 +105,20 @@ def test_long_names_are_folded(shown: Callable[..., str]) -> None:
     assert name in "".join(line.split(" ")[0] for line in text.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("profile", "drawn"),
+    [("kai", ["lost", "└─ x", "root"]), ("kueue", ["left", "└─ y", "right", "root"])],
+)
+def test_queues_that_hang_on_nothing_are_drawn(
+    shown: Callable[..., str], profile: str, drawn: list[str]
+) -> None:
+    names = {"lost": "nobody", "x": "lost"} if profile == "kai" else {}
+    names = names or {"left": "right", "y": "left", "right": "left"}
+    queues = [f"{{name: {name}, parent: {parent}}}" for name, parent in names.items()]
+    text = f"queues: [{', '.join(queues)}, root]\npolicy: {{profile: {profile}}}"
+    assert [line.rstrip() for line in shown(text).splitlines()[2 : 2 + len(drawn)]] == drawn
+
+
 def test_a_plain_file_is_only_a_tree(shown: Callable[..., str]) -> None:
     assert shown("queues: [a, {name: b, parent: a}, {name: c, parent: b}]").splitlines() == [
         "queue",

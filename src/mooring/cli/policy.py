@@ -116,17 +116,24 @@ def _ways(queues: Sequence[Queue]) -> dict[str, list[str]]:
     ways = {}
     for queue in queues:
         way = [queue.name]
-        while parent := parents.get(way[0]):
+        while (parent := parents[way[0]]) in parents and parent not in way:
             way.insert(0, parent)
         ways[queue.name] = way
     return ways
 
 
 def _tree(queues: Sequence[Queue]) -> Iterator[tuple[str, Queue]]:
-    """Yield every queue below the one above it, with branches before its name."""
+    """Yield every queue below the one above it, with branches before its name.
+
+    One whose parent does not exist, or that is above itself, has nobody above it.
+    """
     below: dict[str, list[Queue]] = {}
+    ways = _ways(queues)
+    parents = {queue.name: queue.parent for queue in queues}
     for queue in queues:
-        below.setdefault(queue.parent, []).append(queue)
+        is_cyclic = parents.get(ways[queue.name][0], "") == queue.name
+        is_root = queue.parent not in parents or is_cyclic
+        below.setdefault("" if is_root else queue.parent, []).append(queue)
     rest = [(queue, "", "") for queue in reversed(below.get("", []))]
     while rest:
         queue, branch, stem = rest.pop()

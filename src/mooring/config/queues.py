@@ -10,6 +10,7 @@ from mooring.config.known import Known
 from mooring.config.reader import Fields, ReadError, nearest
 from mooring.config.rules import (
     AT_A_PRICE,
+    KAI,
     KEYS_OF_LINE,
     KUEUE,
     NEVER,
@@ -185,10 +186,15 @@ class _QueueReader:
         return rules
 
     def check_parents(self) -> None:
-        """Find parents that do not exist, and cycles; each cycle once, at its first queue."""
+        """Find parents that do not exist, and cycles; each cycle once, at its first queue.
+
+        Queues without parent are out under profile kai, and those of a cycle under profile kueue;
+        that is how it is there, and no mistake.
+        """
+        profile = self.known.policy.profile
         done: set[str] = set()
         for queue in self.queues.values():
-            if queue.parent and queue.parent not in self.queues:
+            if queue.parent and queue.parent not in self.queues and profile != KAI:
                 near = nearest(queue.parent, self.queues)
                 self.places[queue.name].wrong("parent", f"give the name of a queue as parent{near}")
             way: dict[str, None] = {}
@@ -196,7 +202,7 @@ class _QueueReader:
             while at and at.name not in done and at.name not in way:
                 way[at.name] = None
                 at = self.queues.get(at.parent)
-            if at and at.name in way:
+            if at and at.name in way and profile != KUEUE:
                 fix = "give another parent: cyclic queues, each is above the other"
                 self.places[at.name].wrong("parent", fix)
             done.update(way)

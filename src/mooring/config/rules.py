@@ -31,8 +31,8 @@ NAMES = (
 )
 """Scores that `small`, `gang` and `service` of a policy may name."""
 DEVICE_NAMES = ("linked", "lowest")
-KUEUE = "kueue"
-PROFILES = ("default", "kai", KUEUE)
+KAI, KUEUE = "kai", "kueue"
+PROFILES = ("default", KAI, KUEUE)
 KEYS_OF_LINE = ("age", "estimate")
 ORDERS = ("strict", "best-effort", "backfill", "easy", "conservative")
 STOPS = ("hold", "drain")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mooring.config.known import no_queue, some
 from mooring.config.queues import priority
 from mooring.config.reader import nearest
+from mooring.config.rules import KAI
 from mooring.config.running import Use, read_running
 from mooring.config.schema import KEYS, LEAF_KEYS, SLICES_MOST
 from mooring.config.shapes import read_shape
@@ -105,10 +106,15 @@ class WorkloadReader:
         return word, classes.get(word, 0)
 
     def _read_queue(self, fields: Fields) -> str:
-        """Read the queue; work lines up where no other queue with quota is below."""
+        """Read the queue; work lines up where no other queue with quota is below.
+
+        Under profile kai it waits in any other for good, and is no mistake.
+        """
         queues, below = self._known.queues, self._known.below
         queue = fields.take("queue", name, "default")
         if "queue" in fields and queue != fields.values["queue"]:
+            return queue
+        if self._known.policy.profile == KAI:
             return queue
         if queue not in queues:
             fields.wrong("queue", no_queue(queue, queues))

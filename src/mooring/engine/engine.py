@@ -168,7 +168,7 @@ class Engine:
         self._needs.refresh()
 
     def _queues_changed(self, queues: tuple[Queue, ...]) -> None:
-        check.check_queues(queues)
+        check.check_queues(queues, self.policy.profile)
         check.check_headroom(self.policy, queues, self._nodes.known())
         self.queues = queues
         self.desk.set_queues(queues)

@@ -56,8 +56,9 @@ def _beyond_limits(policy: Policy, queues: Sequence[Queue]) -> Iterator[str]:
 
 def _bounds(promise: Headroom, by_name: Mapping[str, Queue]) -> Iterator[tuple[str, str, int]]:
     """Yield what the queue of a promise, and those above it, may use: name, flavor, most."""
-    at = by_name.get(promise.queue)
-    while at is not None:
+    at, way = by_name.get(promise.queue), set[str]()
+    while at is not None and at.name not in way:
+        way.add(at.name)
         some = [(at.name, flavor, most) for flavor, most in _most(at)]
         yield from (each for each in some if each[1] in ("", promise.flavor))
         at = by_name.get(at.parent)

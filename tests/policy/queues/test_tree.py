@@ -109,6 +109,17 @@ def trees(draw: st.DrawFn) -> QueueTree:
     return tree_of(*draw(st.permutations(queues)))
 
 
+def test_queues_that_are_above_themselves_have_nobody_above_them() -> None:
+    below = Queue("left", "right"), Queue("right", "left"), Queue("leaf", "left")
+    tree = tree_of(*below, Queue("own", "own"), Queue("root"), Queue("fine", "root"))
+    cyclic = [name for name, is_so in zip(tree.names, tree.is_cyclic, strict=True) if is_so]
+    assert cyclic == ["left", "right", "own"]
+    ways = {tree.names[path[0]]: [tree.names[q] for q in path] for path in tree.path}
+    assert ways["leaf"] == ["leaf", "left"]
+    assert ways["fine"] == ["fine", "root"]
+    assert all(ways[name] == [name] for name in cyclic)
+
+
 @given(trees())
 def test_order_and_paths_agree_with_parents(tree: QueueTree) -> None:
     order = tree.above()

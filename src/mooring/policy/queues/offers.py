@@ -59,6 +59,8 @@ def gate(desk: Desk, entry: Entry) -> tuple[Reason, ...]:
         return (Unknown("", "queue", workload.queue),)
     for queue in tree.path[entry.queue]:
         rules = tree.queues[queue]
+        if tree.is_cyclic[queue]:
+            return (Unknown("", "parent queue", rules.parent),)
         if rules.stop:
             return (Stopped(rules.name),)
         if rules.namespaces is not None and workload.namespace not in rules.namespaces:

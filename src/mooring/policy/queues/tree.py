@@ -37,6 +37,8 @@ class QueueTree:
             self.index_of.get(queue.parent, NOBODY) if queue.parent in known else NOBODY
             for queue in self.queues
         ]
+        self.is_cyclic = self._cut_cycles()
+        """True: it was above itself, and has nobody above it here."""
         self.children: list[list[int]] = [[] for _ in self.names]
         for child, parent in enumerate(self.parent):
             if parent != NOBODY:
@@ -53,6 +55,25 @@ class QueueTree:
         kueue goes by what its queues say themselves."""
         self.roots = [queue for queue, parent in enumerate(self.parent) if parent == NOBODY]
         self._set_columns()
+
+    def _cut_cycles(self) -> list[bool]:
+        """Let queues that are above themselves have no parent; return which they are."""
+        found, done = [False] * len(self.names), [False] * len(self.names)
+        for queue in range(len(self.names)):
+            way: dict[int, None] = {}
+            while queue != NOBODY and not done[queue] and queue not in way:
+                way[queue] = None
+                queue = self.parent[queue]
+            for each in way:
+                done[each] = True
+            while queue in way and not found[queue]:
+                found[queue] = True
+                queue = self.parent[queue]
+        self.parent = [
+            NOBODY if is_cyclic else parent
+            for parent, is_cyclic in zip(self.parent, found, strict=True)
+        ]
+        return found
 
     def _way_up(self, queue: int) -> Iterator[int]:
         while queue != NOBODY:
