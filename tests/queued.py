@@ -450,9 +450,10 @@ def steady(engine: Engine) -> list[str]:
 
 
 def check_no_later(alone: Engine, together: Engine, queue: str, priority: int) -> None:
-    """Nobody's turn of the queue comes later in the company of a newcomer."""
+    """Nobody's turn of the queue, or latest start, comes later in the company of a newcomer."""
     was, now = alone.shadow_starts(), together.shadow_starts()
-    for name, entry in alone.entries().items() if now else ():
+    has_turns = alone.desk.tree.order[alone.desk.tree.index_of[queue]] == "backfill"
+    for name, entry in alone.entries().items() if now and has_turns else ():
         if entry.workload.queue == queue and alone.desk.priority(entry) >= priority:
             assert now.get(name, inf) <= was.get(name, inf), f"the turn of {name} comes later"
     for name in alone.desk.latest:
