@@ -541,7 +541,32 @@ def queue_trees(
             queues.append(Queue(name, parent))
         else:
             queues.append(draw(queues_under(name, parent, policy, names_of)))
+    if policy.profile == "default":
+        queues = within_limits(queues)
     return tuple(draw(st.permutations(queues)))
+
+
+def within_limits(queues: Sequence[Queue]) -> list[Queue]:
+    """Return queues, parents first, with no quota above a limit of its own or of one above."""
+    limits: dict[tuple[str, str, str], int] = {}
+    """Least limit by queue, flavor and resource, with those above."""
+    found = []
+    for queue in queues:
+        own = {}
+        for pair, most in [(key[1:], v) for key, v in limits.items() if key[0] == queue.parent]:
+            limits[queue.name, *pair] = most
+        for each in queue.quotas:
+            key = queue.name, each.flavor, each.resource
+            limit = each.limit if each.quota is None else max(each.quota, each.limit or 0)
+            given = replace(each, limit=None if each.limit is None else limit)
+            if given.quota is not None and given.quota > limits.get(key, given.quota):
+                given = replace(given, quota=0, lending_limit=None)
+            own[key] = given
+        for key, given in own.items():
+            if given.limit is not None:
+                limits[key] = min(given.limit, limits.get(key, given.limit))
+        found.append(replace(queue, quotas=tuple(own.values())))
+    return found
 
 
 def lines(queues: Sequence[Queue]) -> list[str]:
@@ -652,7 +677,8 @@ def policy_files(
     has = sorted({name for node in cluster for name, _ in node.capacity} - {PODS, CPU, MEMORY})
     resources = (GPU, CPU, MEMORY, PODS, *(has if cluster else RESOURCES[2:]))
     policy = draw(st.just(Policy()) | policies(topology.names, resources))
-    models = [node.gpu_model for node in cluster if node.gpu_model] if cluster else MODELS
+    known = () if policy.flavors and policy.profile == "default" else MODELS
+    models = [node.gpu_model for node in cluster if node.gpu_model] if cluster else known
     flavors = list(dict.fromkeys([*(flavor.name for flavor in policy.flavors), *models]))
     queues = draw(st.just((DEFAULT_QUEUE,)) | queue_trees(policy, (flavors, resources)))
     queue = st.sampled_from([queue.name for queue in queues])

@@ -76,6 +76,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a key twice in JSON": ('{"now": 0, "now": 1}', "now", "once"),
     "an empty key": ("nodes: [{name: a, labels: {'': x}}]", "nodes[0].labels['']", "printable"),
     # single values
+    "a number too large": ("now: 1e14", "now", "give a number from -2^40 to 2^40"),
+    "a weight too large": (queue("weight: 1e14"), "queues[0].weight", "from 0 to 2^40"),
     "a word for a number": ("now: soon", "now", "a number"),
     "null": ("now:", "now", "a number"),
     "true for a number": ("now: true", "now", "a number"),
@@ -142,14 +144,27 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "cyclic queues": (
         "queues: [{name: a, parent: b}, {name: b, parent: a}]",
         "queues[0].parent",
-        "cyclic",
+        "cyclic queues, 'a' below 'b' below 'a'",
+    ),
+    "a cycle of three queues": (
+        "queues: [{name: x, parent: b}, {name: a, parent: c}, {name: b, parent: a}, "
+        "{name: c, parent: b}]",
+        "queues[2].parent",
+        "cyclic queues, 'b' below 'a' below 'c' below 'b'",
     ),
     "its own parent": ("queues: [x, {name: a, parent: a}]", "queues[1].parent", "cyclic"),
     "an unknown score": ("policy: {small: potental}", "policy.small", "did you mean 'potential'?"),
     "an unknown choice of devices": ("policy: {devices: best}", "policy.devices", "'lowest'"),
     "an unknown level of a policy": ("policy: {spread_within: x}", "policy.spread_within", "node"),
     "no steps": ("policy: {search_steps: 0}", "policy.search_steps", "from 1"),
-    "no half-life": ("policy: {mix_half_life_s: 0}", "policy.mix_half_life_s", "longer"),
+    "no half-life": ("policy: {mix_half_life: 0}", "policy.mix_half_life", "longer"),
+    "a negative half-life": ("policy: {mix_half_life: -1}", "policy.mix_half_life", "like 90s"),
+    "an old name with a mistake": ("policy: {gang_grace_s: x}", "policy.gang_grace_s", "seconds"),
+    "the old name beside the new": (
+        "policy: {gang_grace_s: 1, gang_grace: 1}",
+        "policy.gang_grace_s",
+        "remove it: `gang_grace` says the same",
+    ),
     "a type twice": ("memory: {mix: [{count: 1}, {count: 2}]}", "memory.mix[1]", "once"),
     "a type without count": ("memory: {mix: [{gpus: 1}]}", "memory.mix[0].count", "needed"),
     "a negative count": ("memory: {mix: [{count: -1}]}", "memory.mix[0].count", "from 0"),
@@ -225,6 +240,39 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "queues[0].quotas[0].flavor",
         "did you mean 'slow'?",
     ),
+    "an unknown flavor where no nodes are": (
+        "queues: [{name: q, quotas: [{resource: gpu, flavor: H10}]}]\npolicy: {flavors: [H100]}",
+        "queues[0].quotas[0].flavor",
+        "give a flavor of the policy (there are 'H100'); did you mean 'H100'?",
+    ),
+    "an unknown flavor of a group where no nodes are": (
+        "queues: [{name: q, groups: [{resources: [gpu], flavors: [spto]}]}]\n"
+        "policy: {flavors: [{name: spot, labels: {capacity: spot}}, H100]}",
+        "queues[0].groups[0].flavors[0]",
+        "did you mean 'spot'?",
+    ),
+    "headroom of an unknown flavor where no nodes are": (
+        "policy: {flavors: [H100], headroom: [{queue: default, gpus: 1, within: 1m, flavor: H10}]}",
+        "policy.headroom[0].flavor",
+        "did you mean 'H100'?",
+    ),
+    "a limit below the quota": (
+        quota("resource: gpu, flavor: H100, quota: 2.5, limit: 2"),
+        "queues[0].quotas[0].limit",
+        "give at least 2.5, the quota",
+    ),
+    "a quota above the limit of the queue above": (
+        "queues: [{name: org, quotas: [{resource: cpu, limit: 8}, {resource: gpu, limit: 16}]}, "
+        "{name: q, parent: org, quotas: [{resource: gpu, quota: 17}]}]",
+        "queues[1].quotas[0].quota",
+        "give at most 16, the limit of 'org' above it",
+    ),
+    "a quota above a limit further up": (
+        "queues: [{name: q, parent: dept, quotas: [{resource: memory, quota: 2Gi}]}, "
+        "{name: dept, parent: org}, {name: org, quotas: [{resource: memory, limit: 1Gi}]}]",
+        "queues[0].quotas[0].quota",
+        "give at most 1Gi, the limit of 'org' above it",
+    ),
     "a pair twice": (
         queue("quotas: [{resource: gpu, flavor: H100}, {flavor: H100, resource: gpu}]"),
         "queues[0].quotas[1]",
@@ -238,7 +286,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a negative quota": (
         quota("resource: gpu, quota: -2"),
         "queues[0].quotas[0].quota",
-        "devices, like 8 or 0.5; nothing else, and not less than 0, or unlimited",
+        "give devices, like 8 or 0.5, not less than 0; or unlimited",
     ),
     "a quota in words": (
         quota("resource: cpu, quota: all"),
@@ -1008,6 +1056,32 @@ TABLE: dict[str, tuple[str, str, str]] = {
 }
 
 
+FINE = {
+    "quota without bound and a limit": "quotas: [{resource: gpu, quota: unlimited, limit: 2}]",
+    "a limit as large as the quota": "quotas: [{resource: gpu, quota: 2, limit: 2}]",
+    "limits of other pairs": "quotas: [{resource: gpu, limit: 2}, {resource: cpu, quota: 4}]",
+}
+
+
+@pytest.mark.parametrize("text", FINE.values(), ids=FINE)
+def test_what_can_be_used_is_no_mistake(text: str) -> None:
+    assert read_scenario(queue(text)).queues
+
+
+@pytest.mark.parametrize("profile", ["kai", "kueue"])
+def test_what_other_systems_take_is_taken_in_their_profiles(profile: str) -> None:
+    """They know flavors that do not exist yet, and quotas above limits, which bound them."""
+    queues = read_policy(
+        f"""
+        policy: {{profile: {profile}, flavors: [H100]}}
+        queues:
+          - {{name: org, quotas: [{{resource: gpu, flavor: H10, quota: 4, limit: 2}}]}}
+          - {{name: q, parent: org, quotas: [{{resource: gpu, flavor: H10, quota: 4}}]}}
+        """
+    ).queues
+    assert [queue.quotas[0].quota for queue in queues] == [4000, 4000]
+
+
 @pytest.mark.parametrize(("text", "path", "fix"), TABLE.values(), ids=TABLE)
 def test_one_mistake_is_reported_once_with_path_and_fix(text: str, path: str, fix: str) -> None:
     found = mistakes(text)
@@ -1136,6 +1210,15 @@ def test_a_node_with_mistakes_causes_no_more() -> None:
         """
     )
     assert mistake.path == "nodes[0].cpu"
+
+
+def test_a_number_of_nodes_that_is_none_is_told_once() -> None:
+    """It divides nothing, and is no multiple either."""
+    levels = "topology: {levels: [zone, rack]}"
+    found = mistakes(f"{levels}\nnodes: [{{count: 8, per: {{zone: many, rack: 4}}}}]")
+    assert [(mistake.path, mistake.fix) for mistake in found] == [
+        ("nodes[0].per.zone", "give a whole number")
+    ]
 
 
 def test_an_overfull_node_is_reported_once() -> None:

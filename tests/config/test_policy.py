@@ -216,9 +216,9 @@ def test_a_policy_with_everything() -> None:
           spread_within: rack
           devices: lowest
           search_steps: 7
-          mix_half_life_s: 1d
+          mix_half_life: 1d
           mix_learns: false
-          gang_grace_s: 30
+          gang_grace: 30
         """
     )
     expected = Policy(

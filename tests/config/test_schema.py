@@ -165,7 +165,7 @@ MODEL: list[tuple[str, type, set[str], set[str]]] = [
     ("resource_group", ResourceGroup, set(), set()),
     ("fungibility", Fungibility, set(), set()),
     ("eviction_rules", EvictionRules, set(), set()),
-    ("policy", Policy, set(), set()),
+    ("policy", Policy, set(), {"mix_half_life_s", "gang_grace_s"}),
     ("flavor", Flavor, set(), set()),
     ("fairness", Fairness, set(), set()),
     ("eviction", Eviction, set(), set()),

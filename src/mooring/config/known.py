@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mooring.config.nodes import Cluster
 from mooring.config.reader import ReadError, nearest
+from mooring.config.rules import DEFAULT
 from mooring.config.units import name, one_of
 from mooring.model.queues import Queue
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT
@@ -58,9 +59,11 @@ class Known:
         word = name(value)
         declared = [flavor.name for flavor in self.policy.flavors]
         flavors = dict.fromkeys([*declared, *self.cluster.models])
-        if word in flavors or not self.cluster.by_name:
+        is_told = self.policy.profile == DEFAULT and declared
+        if word in flavors or not (self.cluster.by_name or is_told):
             return word
-        fix = "give a flavor of the policy, or the GPU model of a node"
+        fix = "give a flavor of the policy"
+        fix += ", or the GPU model of a node" if self.cluster.by_name else ""
         raise ReadError(f"{fix} ({some(flavors)}){nearest(word, flavors)}")
 
     def queue(self, value: object) -> str:

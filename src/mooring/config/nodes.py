@@ -157,6 +157,8 @@ def _read_per(fields: Fields, levels: tuple[str, ...]) -> tuple[int, ...]:
     mistakes = len(fields.cursor.notes.mistakes)
     per = fields.at("per").fields(levels)
     sizes = tuple(per.need(level, whole(1), 1) for level in levels)
+    if len(fields.cursor.notes.mistakes) != mistakes:
+        return ()
     for outer, inner, level in zip(sizes, sizes[1:], levels, strict=False):
         if outer % inner:
             per.wrong(level, f"give a multiple of {inner}, the nodes of a domain one level below")

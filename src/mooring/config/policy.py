@@ -41,6 +41,8 @@ from mooring.model.settings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mooring.config.known import Known
     from mooring.config.reader import Cursor
 
@@ -70,13 +72,21 @@ def read_policy(fields: Fields, known: Known) -> Policy:
         spread_within=given.take("spread_within", known.level, default.spread_within),
         devices=given.take("devices", one_of(DEVICE_NAMES), default.devices),
         search_steps=given.take("search_steps", _steps, default.search_steps),
-        mix_half_life_s=given.take("mix_half_life_s", positive_duration, default.mix_half_life_s),
+        mix_half_life_s=_take(given, "mix_half_life", positive_duration, default.mix_half_life_s),
         mix_learns=given.take("mix_learns", flag, default.mix_learns),
-        gang_grace_s=given.take("gang_grace_s", duration, default.gang_grace_s),
+        gang_grace_s=_take(given, "gang_grace", duration, default.gang_grace_s),
     )
 
 
 _steps = whole(1, STEPS_MOST)
+
+
+def _take(given: Fields, key: str, read: Callable[[object], float], default: float) -> float:
+    """Return what stands at a key, or at its old name with `_s`."""
+    old = f"{key}_s"
+    if key in given and old in given:
+        given.wrong(old, f"remove it: `{key}` says the same")
+    return given.take(key if key in given else old, read, default)
 
 
 def read_headroom(fields: Fields, known: Known) -> tuple[Headroom, ...]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mooring.config.forms import PRIORITY_MOST
-from mooring.config.known import Known
+from mooring.config.known import SHOWN_MOST, Known
 from mooring.config.reader import Fields, ReadError, nearest
 from mooring.config.rules import (
     AT_A_PRICE,
+    DEFAULT,
     KAI,
     KEYS_OF_LINE,
     KUEUE,
@@ -64,6 +65,8 @@ def read_queues(fields: Fields, known: Known) -> dict[str, Queue]:
     reader.check_parents()
     reader.check_local()
     reader.check_lending()
+    if known.policy.profile == DEFAULT:
+        reader.check_limits()
     return reader.queues
 
 
@@ -203,8 +206,7 @@ class _QueueReader:
                 way[at.name] = None
                 at = self.queues.get(at.parent)
             if at and at.name in way and profile != KUEUE:
-                fix = "give another parent: cyclic queues, each is above the other"
-                self.places[at.name].wrong("parent", fix)
+                self.places[at.name].wrong("parent", _cycle(list(way), at.name))
             done.update(way)
 
     def check_lending(self) -> None:
@@ -216,6 +218,34 @@ class _QueueReader:
             if (quota.lending_limit or 0) > quota.quota:
                 most = say_bound(quota.resource, quota.quota)
                 entry.wrong("lending_limit", f"give at most {most}, the quota")
+
+    def check_limits(self) -> None:
+        """Find quotas that cannot be used: above their own limit, or above one further up."""
+        limits = {
+            (owner, quota.flavor, quota.resource): quota.limit
+            for owner, _, quota in self.lent
+            if quota.limit is not None
+        }
+        for owner, entry, quota in self.lent:
+            if not quota.quota or owner not in self.queues:
+                continue
+            if quota.limit is not None and quota.limit < quota.quota:
+                least = say_bound(quota.resource, quota.quota)
+                entry.wrong("limit", f"give at least {least}, the quota")
+                continue
+            for above in self._above(owner):
+                limit = limits.get((above, quota.flavor, quota.resource))
+                if limit is not None and limit < quota.quota:
+                    most = say_bound(quota.resource, limit)
+                    entry.wrong("quota", f"give at most {most}, the limit of {above!r} above it")
+                    break
+
+    def _above(self, owner: str) -> list[str]:
+        """Return the queues above one, the nearest first; of a cycle each once."""
+        way = [owner]
+        while (parent := self.queues[way[-1]].parent) in self.queues and parent not in way:
+            way.append(parent)
+        return way[1:]
 
     def check_local(self) -> None:
         """Find local queues that have more than their place, or stand where nobody lines up."""
@@ -236,6 +266,14 @@ class _QueueReader:
             for key in ("quotas", "groups"):
                 if key in fields:
                     fields.wrong(key, "remove it, or `local`: a local queue has no quota")
+
+
+def _cycle(way: list[str], first: str) -> str:
+    """Return what to do about queues that are above each other; of many the first few."""
+    names = [*map(repr, way[way.index(first) :]), repr(first)]
+    if len(names) > SHOWN_MOST:
+        names[SHOWN_MOST - 1 : -1] = ["…"]
+    return f"give another parent: cyclic queues, {' below '.join(names)}"
 
 
 def _read_quota(entry: Fields, resource: str, flavor: str) -> Quota:

@@ -31,8 +31,8 @@ NAMES = (
 )
 """Scores that `small`, `gang` and `service` of a policy may name."""
 DEVICE_NAMES = ("linked", "lowest")
-KAI, KUEUE = "kai", "kueue"
-PROFILES = ("default", KAI, KUEUE)
+DEFAULT, KAI, KUEUE = "default", "kai", "kueue"
+PROFILES = (DEFAULT, KAI, KUEUE)
 KEYS_OF_LINE = ("age", "estimate")
 ORDERS = ("strict", "best-effort", "backfill", "easy", "conservative")
 STOPS = ("hold", "drain")
@@ -108,7 +108,7 @@ _QUEUE_DEFS = {
             "fungibility": ref("fungibility"),
             "weight": say("claim on what is left over", WEIGHT),
             "priority": say("higher gets surplus first", PRIORITY),
-            "order": say("left out: that of the profile", word_of(ORDERS)),
+            "order": say("left out: as the queue above, else best-effort", word_of(ORDERS)),
             "by": say("who goes first among equals; left out: age", word_of(KEYS_OF_LINE)),
             "by_usage": say("the queues below stand in line by what they used", FLAG),
             "eviction": ref("eviction_rules"),
@@ -198,6 +198,7 @@ _SECTION_DEFS = {
         "within",
     ),
 }
+_OLD = {**say("the same without _s", DURATION), "deprecated": True}
 _POLICY: dict[str, Schema] = {
     "profile": say("who is next, who is charged, who makes room", word_of(PROFILES)),
     "flavors": say("named kinds of nodes", list_of(bare_or("flavor"))),
@@ -216,9 +217,11 @@ _POLICY: dict[str, Schema] = {
     "spread_within": say("level inside one domain of which a service spreads", NAME),
     "devices": say("which devices of a node", word_of(DEVICE_NAMES)),
     "search_steps": say("bound of a search", STEPS),
-    "mix_half_life_s": say("how fast the learnt mix forgets", DURATION),
+    "mix_half_life": say("how fast the learnt mix forgets", DURATION),
     "mix_learns": say("whether arrivals change the mix", FLAG),
-    "gang_grace_s": say("how long a gang may be incomplete", DURATION),
+    "gang_grace": say("how long a gang may be incomplete", DURATION),
+    "mix_half_life_s": _OLD,
+    "gang_grace_s": _OLD,
 }
 RULE_DEFS: dict[str, Schema] = {
     **_TOPOLOGY_DEFS,

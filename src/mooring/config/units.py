@@ -104,10 +104,17 @@ def number(least: float = -AMOUNT_MOST, most: float = AMOUNT_MOST) -> Callable[[
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise ReadError("give a number")
         if not least <= value <= most:
-            raise ReadError(f"give a number from {least:g} to {most:g}")
+            raise ReadError(f"give a number from {_say_end(least)} to {_say_end(most)}")
         return float(value)
 
     return read
+
+
+def _say_end(end: float) -> str:
+    """Return an end of a range; the largest amount is told as the manual tells it."""
+    if abs(end) != AMOUNT_MOST:
+        return f"{end:g}"
+    return f"{'-' * (end < 0)}2^{AMOUNT_MOST.bit_length() - 1}"
 
 
 instant = number()
@@ -206,7 +213,8 @@ def _quantity(value: object, what: str) -> Fraction:
         return Fraction(value)
     parts = _QUANTITY.fullmatch(value if isinstance(value, str) else repr(value))
     if not parts:
-        raise ReadError(f"give {what}; nothing else, and not less than 0")
+        is_less = value.startswith("-") if isinstance(value, str) else value < 0
+        raise ReadError(f"give {what}{', not less than 0' if is_less else ''}")
     digits, exponent, suffix = parts.groups()
     scale = Fraction(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
     return Fraction(digits) * scale
@@ -224,7 +232,7 @@ def bound(resource: str) -> Callable[[object], int | None]:
         try:
             amount = _exact(resource, value)
         except ReadError as error:
-            raise ReadError(f"{error}, or {UNLIMITED_WORD}") from None
+            raise ReadError(f"{error}; or {UNLIMITED_WORD}") from None
         if amount > AMOUNT_MOST:
             raise ReadError(f"give less, or {UNLIMITED_WORD}: it is more than any cluster can have")
         return floor(amount)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mooring.config.parse import Table
 from mooring.config.reader import Cursor
+from mooring.config.rules import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from mooring.config.reader import Fields
     from mooring.model.settings import Policy
 
-DEFAULT = "default"
 OF_KAI, OF_KUEUE = "profile kai", "profile kueue"
 NOT_DEFAULT = {
     "eviction_rules": dict.fromkeys(("while_borrowing", "borrowing_threshold"), OF_KUEUE),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Data = dict[str, object]
 """A mapping of the file: text, numbers, lists and mappings."""
 
-_WITH_SUFFIX = ("mix_half_life_s", "gang_grace_s")
-"""Durations whose key says that they are seconds; the others have the name alone."""
 _AMOUNTS = ("quota", "limit", "borrowing_limit", "lending_limit")
 
 
@@ -61,7 +59,7 @@ def short(data: Mapping[str, object]) -> object:
 
 def key_of(field: str) -> str:
     """Return the key of a field of the model: durations have no `_s`."""
-    return field if field in _WITH_SUFFIX else field.removesuffix("_s")
+    return field.removesuffix("_s")
 
 
 def section_data(value: Any) -> Data:

@@ -10,7 +10,7 @@ from mooring.sim.settle import settle
 from tests.policy.kueue.cases import End
 
 BROKEN = """
-policy: {{profile: kueue, flavors: [{{name: default, labels: {{f: x}}}}], gang_grace_s: {grace}}}
+policy: {{profile: kueue, flavors: [{{name: default, labels: {{f: x}}}}], gang_grace: {grace}}}
 topology: {{levels: [rack]}}
 nodes: [{nodes}]
 queues:
