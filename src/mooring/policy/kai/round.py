@@ -17,7 +17,7 @@ from mooring.model.resources import GPU
 from mooring.model.workload import TaskState
 from mooring.policy.kai.crew import Crew
 from mooring.policy.queues.offers import gate
-from mooring.policy.queues.quota import LIMIT, QUOTA, Shortage
+from mooring.policy.queues.quota import FIXED, LIMIT, Shortage
 from mooring.policy.queues.share import add_up, allocatable_share, shares
 from mooring.policy.queues.tree import NO_BOUND, NOBODY
 
@@ -223,7 +223,7 @@ class Round:
                 quota = self.quota[node][pair]
                 if amount and fixed[node][pair] + amount > quota:
                     left = max(0, quota - fixed[node][pair])
-                    return Shortage(node, pair, amount, left, QUOTA)
+                    return Shortage(node, pair, amount, left, FIXED)
         return None
 
     def within_quota(self, queue: int, used: Size, more: Size | None = None) -> bool:
