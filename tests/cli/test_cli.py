@@ -217,7 +217,8 @@ def test_decide_gives_json(run: Callable[..., Result], write: Callable[..., Path
             {
                 "workload": "t",
                 "queue": "default",
-                "standing": "",
+                "standing": "in share",
+                "surplus": {},
                 "groups": [
                     {
                         "group": "main",

@@ -41,7 +41,7 @@ def decide(scenario: Scenario, *, until_settled: bool, as_json: bool) -> int:
 
 
 def _as_data(now: float, result: Settled) -> dict[str, object]:
-    engine = result.engine
+    engine, risks = result.engine, result.engine.risks()
     return {
         "now": now,
         "decisions": [encode(decision) for decision in result.decisions],
@@ -49,14 +49,14 @@ def _as_data(now: float, result: Settled) -> dict[str, object]:
             {"workload": name, "reasons": [encode(reason) for reason in engine.reasons(name)]}
             for name in engine.waiting()
         ],
-        "running": [_running(engine, name) for name in engine.running()],
+        "running": [_running(engine, name, risks.get(name, ())) for name in engine.running()],
         "settled": result.is_settled,
         "cycles": result.cycles,
     }
 
 
-def _running(engine: Engine, name: str) -> dict[str, object]:
-    """Return where a workload runs, in which domains, and what it is charged to."""
+def _running(engine: Engine, name: str, risks: tuple[str, ...]) -> dict[str, object]:
+    """Return where a workload runs and stands, in which domains, and what it is charged to."""
     entry, books = engine.entries()[name], engine.books
     groups = []
     for group, members in entry.members.items():
@@ -81,7 +81,8 @@ def _running(engine: Engine, name: str) -> dict[str, object]:
     return {
         "workload": name,
         "queue": entry.workload.queue,
-        "standing": engine.risk(name),
+        "standing": risks[0] if risks else "",
+        "surplus": dict(Counter(risks[1:])),
         "groups": groups,
     }
 
@@ -95,6 +96,10 @@ def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -
     waiting = list(_waiting_rows(result.engine))
     if waiting:
         console.print(table(("waits", "why"), waiting))
+        console.print()
+    running = list(_running_rows(result.engine))
+    if running:
+        console.print(table(("runs", "queue", "standing"), running))
         console.print()
     for name, entry in result.engine.entries().items():
         if entry.charged_only:
@@ -231,6 +236,24 @@ def _devices(mask: int, shape: Shape) -> str:
         return (fold_numbers(bits(mask)) or "-") + each
     slices = [(device, mask >> 8 * device & 0xFF) for device in range(mask.bit_length() // 8 + 1)]
     return " ".join(f"{device}:{fold_numbers(bits(part))}" for device, part in slices if part)
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _running_rows(engine: Engine) -> Iterator[tuple[str, str, str]]:
+    """Yield who runs, by queue, and where that stands; those who stand alike share a row."""
+    entries, alike = engine.entries(), dict[tuple[str, str], list[str]]()
+    risks = engine.risks()
+    for name in engine.running():
+        words = risks.get(name, ())
+        said = words[0] if words else "leaves"
+        above = [f"{count} {word}" for word, count in Counter(words[1:]).items()]
+        if above:
+            said += f"; above its minimum: {', '.join(above)}"
+        alike.setdefault((entries[name].workload.queue, said), []).append(name)
+    for (queue, said), names in alike.items():
+        yield fold_names(names), queue, said
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────

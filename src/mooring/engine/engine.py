@@ -318,9 +318,12 @@ class Engine:
             for column, pair in enumerate(tree.pairs)
         }
 
-    def risk(self, name: str) -> str:
-        """Return whether running work is `covered` by quota, `in share` or `beyond`."""
-        return self._court.risk(name)
+    def risks(self) -> dict[str, tuple[str, ...]]:
+        """Return who of all who run is `covered` by quota, `in share` or `beyond`.
+
+        That is said of the minimum of a workload, and then of each unit above it.
+        """
+        return self._court.risks()
 
     def shadow_starts(self) -> dict[str, float]:
         """Return when the turns of workloads came; empty while nobody waits to backfill."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
+    from mooring.policy.standing.plain import Risks
 
 
 class Court(Protocol):
@@ -44,8 +45,8 @@ class Court(Protocol):
     def shares(self) -> list[list[int]] | None:
         """Return the fair share of every queue in every pair; None: there is no such thing."""
 
-    def risk(self, name: str) -> str:
-        """Return what running work has to fear: `covered`, `in share`, `beyond`; else nothing."""
+    def risks(self) -> Risks:
+        """Return what all who run have to fear: `covered`, `in share` or `beyond`."""
 
     def copy(self, desk: Desk) -> Court:
         """Return the court of a fork."""

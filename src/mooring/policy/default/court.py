@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mooring.policy.queues.claims import Claims
     from mooring.policy.queues.lines import Item, Line, Lines
     from mooring.policy.queues.share import Yardstick
+    from mooring.policy.standing.plain import Risks
 
 _COUNTED = (NoRoom, Impossible, Excluded)
 """Reasons that can be counted anew."""
@@ -279,9 +280,9 @@ class DefaultCourt:
         """Return the share of every queue in every pair, by the demand of now."""
         return self._hall.claims.yardstick().share
 
-    def risk(self, name: str) -> str:
-        """Return whether running work is covered by quota, in the share of its queue or beyond."""
-        return self._displacing.risk(name)
+    def risks(self) -> Risks:
+        """Return who is covered by quota, in the share of its queue or beyond."""
+        return self._displacing.risks()
 
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""

@@ -12,7 +12,7 @@ from mooring.policy.default.passing import wake_blocked
 from mooring.policy.placing.place import Seats
 from mooring.policy.queues.lines import Told
 from mooring.policy.queues.offers import kinds_of
-from mooring.policy.standing.roll import Roll
+from mooring.policy.standing.roll import Roll, split
 from mooring.policy.victims.displace import Steps, find_exchange
 from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.victims.hunt import Hunt
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mooring.policy.default.hall import Hall
     from mooring.policy.desk import Desk
     from mooring.policy.queues.lines import Item, Line
+    from mooring.policy.standing.plain import Risks
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
 
@@ -188,12 +189,24 @@ class Displacing:
         self.desk.overtakers[entry.workload.name] = None
         self.hall.quantum.note(entry)
 
-    def risk(self, name: str) -> str:
-        """Return whether running work is covered by quota, in the share of its queue or beyond."""
+    def risks(self) -> Risks:
+        """Return who is covered by quota, in the share of its queue or beyond.
+
+        Where nothing is shared, all that a queue has is its share.
+        """
         if not self.desk.tree.pairs:
-            return ""
+            units = {e.workload.name: split(self.desk, e) for e in self.desk.running()}
+            some = {name: 1 + len(more) for name, (minimum, more) in units.items() if minimum}
+            return {name: ("in share",) * count for name, count in some.items()}
         line = self.roll.line(self.hall.claims.yardstick())
-        return line.risk((name, 0)) if (name, 0) in line else ""
+        found: Risks = {}
+        for name in self.desk.entries:
+            words: list[str] = []
+            while (name, len(words)) in line:
+                words.append(line.risk((name, len(words))))
+            if words:
+                found[name] = tuple(words)
+        return found
 
     def tell(self) -> list[str]:
         """Return those who left a line for a hold since the last call."""

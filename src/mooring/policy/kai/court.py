@@ -28,6 +28,7 @@ from mooring.policy.placing.ask import compile_ask, leaf_ask
 from mooring.policy.placing.why import why
 from mooring.policy.queues.offers import gate, over_quota
 from mooring.policy.queues.tree import NOBODY
+from mooring.policy.standing.plain import risks_in_order
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mooring.policy.kai.seating import Seat
     from mooring.policy.kai.solver import Trial
     from mooring.policy.placing.ask import Ask
+    from mooring.policy.standing.plain import Risks
     from mooring.policy.victims.departures import TaskKey
 
 Action = type[Consolidation] | type[Reclaim] | type[Preempt]
@@ -171,9 +173,10 @@ class KaiCourt:
         """Return the fair share of every queue in every pair."""
         return Round(self.desk).fair
 
-    def risk(self, name: str) -> str:
-        """Return nothing: here everybody above quota has the same to fear."""
-        return ""
+    def risks(self) -> Risks:
+        """Return who is within quota, within the fair share of its queue, or over it."""
+        this = Round(self.desk)
+        return risks_in_order(self.desk, this.quota, this.fair)
 
     def copy(self, desk: Desk) -> KaiCourt:
         """Return the court of a fork."""

@@ -20,11 +20,13 @@ from mooring.policy.placing.ask import leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.placing.why import why
 from mooring.policy.queues.offers import gate, over_quota
+from mooring.policy.standing.plain import risks_in_order
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
+    from mooring.policy.standing.plain import Risks
 
 Moment = tuple[int, int, int]
 
@@ -207,9 +209,9 @@ class KueueCourt:
         """Return nothing: here only what is borrowed is compared."""
         return None
 
-    def risk(self, name: str) -> str:
-        """Return nothing: who may be evicted depends on who comes."""
-        return ""
+    def risks(self) -> Risks:
+        """Return who is within the nominal quota of its queue, and who has what is borrowed."""
+        return risks_in_order(self.desk, self.desk.tree.quota)
 
     def copy(self, desk: Desk) -> KueueCourt:
         """Return the court of a fork."""
