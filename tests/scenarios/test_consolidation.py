@@ -179,3 +179,29 @@ def test_a_look_for_moves_that_is_cut_short_goes_on(steps: int) -> None:
     assert [each.cause for each in story.left()] == ["move"]
     assert story.running() == ["big", "left-m", "left-n"]
     story.rests()
+
+
+def test_a_move_is_taken_where_it_costs_less_than_an_eviction() -> None:
+    """Red has borrowed the GPUs of blue, which wants a node: one of red's need not wait at all."""
+    teams = (queue("red", 1), queue("blue", 3))
+    story = checkered(*teams).go(YOUNG_S + 10)
+
+    story.at(4000, wants_two()).go(4000)
+
+    assert [each.cause for each in story.left()] == ["move"]
+    assert story.running() == ["big", "left-m", "left-n"]
+    story.rests()
+
+
+def test_an_eviction_is_taken_where_it_costs_less_than_a_move() -> None:
+    """Two hours of work could be moved; what has just begun, and is borrowed, leaves instead."""
+    story = Story("m=2 n=2", queue("red", 1), queue("blue", 3))
+    story.at(0, task("old", queue="red"))
+    story.at(1, task("gone", queue="red"), runs=7299.0)
+    story.at(7200, task("young", queue="red")).go(7300)
+    assert story.nodes("old") != story.nodes("young")
+
+    story.at(8200, wants_two()).go(8200)  # borrowed work may leave after a while, but not move
+
+    assert story.left() == [Left(8200, "young", "quota", "big")]
+    story.rests()

@@ -12,14 +12,14 @@ from mooring.policy.default.passing import wake_blocked
 from mooring.policy.placing.place import Seats
 from mooring.policy.queues.lines import Told
 from mooring.policy.queues.offers import kinds_of
-from mooring.policy.standing.roll import Roll, split
+from mooring.policy.standing.roll import Roll, price, split
 from mooring.policy.victims.displace import Steps, find_exchange
 from mooring.policy.victims.evict import carry_out, in_the_way, outgoing, patience_ends, remove
 from mooring.policy.victims.hunt import Hunt
 from mooring.policy.victims.protection import protected_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mooring.policy.standing.plain import Risks
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
+
+    Instead = Callable[[float], bool]
 
 
 MOST_LOOKED_AT = 2_000
@@ -65,8 +67,13 @@ class Displacing:
         self._cut: dict[Item, Search] = {}
         """Those that were cut short, by whom they are for."""
 
-    def displace(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
-        """Let others leave for a workload, and keep the room for it; False: it has no right."""
+    def displace(
+        self, line: Line, wish: Wish, reasons: list[Reason], instead: Instead | None = None
+    ) -> bool:
+        """Let others leave for a workload, and keep the room for it; False: it has no right.
+
+        `instead` is told the price of whom was found, and may find a cheaper way.
+        """
         desk, entry, ask = self.desk, wish.entry, wish.ask
         line.tried_at, line.until = desk.version, LATER
         self._begin(wish)
@@ -104,8 +111,12 @@ class Displacing:
         if late is not None:
             bookings.keep_back(item, late, reasons)
             return False
-        self._carry_out(wish, exchange, others)
+        if instead is None or others or not instead(self._price(exchange.found[1])):
+            self._carry_out(wish, exchange, others)
         return True
+
+    def _price(self, victims: Sequence[Victim]) -> float:
+        return sum(price(self.desk, victim) for victim in victims)
 
     def _exchange(self, wish: Wish, others: Sequence[Victim]) -> Exchange | None:
         """Look for victims as if others were gone, who leave anyway; None: that is enough."""

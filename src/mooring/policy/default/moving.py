@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.default.displacing import Displacing
     from mooring.policy.default.hall import Hall
+    from mooring.policy.defragment import Draft
     from mooring.policy.desk import Desk
     from mooring.policy.queues.lines import Line
     from mooring.policy.victims.displace import Wish
@@ -53,7 +54,7 @@ class Moving:
             return False
         if not is_enough(free_of(desk), wish.ask):
             return False
-        line.looked_at = desk.now
+        line.looked_at, line.looked_version = desk.now, desk.version
         planner, search = self._planner(), self.displacing.search
         steps = Steps(search.steps.left, search.moves)
         try:
@@ -66,6 +67,30 @@ class Moving:
             line.until = min(line.until, max(planner.until, desk.now + PAUSE_S))
             return False
         line.looked_at = -inf
+        self._carry_out(wish, draft)
+        return True
+
+    def instead(self, wish: Wish, price: float) -> bool:
+        """Move others for one for whom some would have to leave, if that costs no more.
+
+        Who is moved need not wait; so of equal prices the moves are taken.
+        """
+        desk = self.desk
+        if not may_move(desk) or self.hall.bookings.is_on or not is_enough(free_of(desk), wish.ask):
+            return False
+        try:
+            draft = self._planner().for_one(wish.entry, wish.ask, self.displacing.search.steps)
+        except CutShortSearchError:
+            return False
+        if draft is None or draft.cost > price:
+            self._kept = None  # it takes those for moved whom it has planned to move
+            return False
+        self._carry_out(wish, draft)
+        return True
+
+    def _carry_out(self, wish: Wish, draft: Draft) -> None:
+        """Let others be moved, and keep the room for the one it is for."""
+        desk, planner = self.desk, self._planner()
         entry, lines = wish.entry, self.hall.lines_of(wish.entry)
         fills = self.hall.fills(entry)
         self.hall.go(entry, lines)
@@ -75,7 +100,6 @@ class Moving:
             self.displacing.overtakes(entry)  # its turn has not come
         self._kept = (desk.now, desk.version, desk.policy), planner
         wake_blocked(lines)
-        return True
 
     def _planner(self) -> Planner:
         """Return a planner who knows who may be moved, if only its own moves happened since."""
@@ -102,7 +126,8 @@ class Moving:
             return False
         again = line.looked_at + PAUSE_S
         if line.looked_at < desk.now < again:
-            line.until = min(line.until, again)
+            if line.looked_version != desk.version:  # else it would find what it found before
+                line.until = min(line.until, again)
             return False
         return True
 

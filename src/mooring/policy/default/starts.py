@@ -147,8 +147,12 @@ class Starts:
         return is_held, seats
 
     def _make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
-        """Let others leave for a workload, or else be moved; False: neither can be."""
-        if self.displacing.displace(line, wish, reasons):
+        """Let others leave for a workload, or be moved if that is cheaper; False: neither."""
+
+        def instead(price: float) -> bool:
+            return self._moving.instead(wish, price)
+
+        if self.displacing.displace(line, wish, reasons, instead):
             return True
         return self._moving.make_room(line, wish, reasons)
 

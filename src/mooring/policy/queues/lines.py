@@ -70,6 +70,8 @@ class Line:
     """When somebody may be asked to leave for its head who may not be asked now."""
     looked_at: float = -NEVER
     """When it was last looked for others to move for its head."""
+    looked_version: int = -1
+    """How things stood then."""
     protected: Told | None = None
     """What its head was told last."""
     likely: Request | None = None
@@ -284,7 +286,8 @@ class Lines:
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
-            copied.looked_at, copied.kind = line.looked_at, line.kind
+            copied.looked_at, copied.looked_version = line.looked_at, line.looked_version
+            copied.kind = line.kind
             copied.protected = line.protected
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
