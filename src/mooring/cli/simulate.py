@@ -261,8 +261,23 @@ def _days(seconds: float) -> str:
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────
 
 
+_NUMBERS = (
+    ("--load", "PART", 0.9, "of a mix: GPUs asked for over GPUs there are"),
+    ("--days", "N", 1.0, "how long; 0: until all is done"),
+    ("--warm-up", "DAYS", 0.0, "that are run before and not counted"),
+    ("--node-failures", "N", 0.0, "of a mix: failures of a node a year"),
+    ("--start", "S", 30.0, "seconds from bound to running"),
+    ("--restart", "S", 60.0, "seconds that a restart takes"),
+    ("--grace", "S", 10.0, "seconds from evicted to gone"),
+)
+_FILES = (
+    ("--report", "write a page to look at (HTML)"),
+    ("--data", "write the numbers (JSON, or CSV by the end of the name)"),
+)
+
+
 def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
-    """Add the options that say which work, on which cluster, for how long."""
+    """Add the options that say which work, on which cluster, for how long, and what is written."""
     mixes = "; ".join(f"{name}: {mix.about}" for name, mix in MIXES.items())
     to.add_argument("--mix", choices=tuple(MIXES), default="lab", help=f"default lab. {mixes}")
     to.add_argument("--trace", metavar="TRACE", default="", help="a trace instead of a mix")
@@ -273,58 +288,11 @@ def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
         default=8_000,
         help="GPUs of a mix; default 8000",
     )
-    to.add_argument(
-        "--load",
-        metavar="PART",
-        type=_part,
-        default=0.9,
-        help="of a mix: GPUs asked for over GPUs there are; default 0.9",
-    )
-    to.add_argument(
-        "--days", metavar="N", type=_part, default=1.0, help="default 1; 0: until all is done"
-    )
-    to.add_argument(
-        "--warm-up",
-        metavar="DAYS",
-        type=_part,
-        default=0.0,
-        help="that are run before and not counted; default 0",
-    )
-    to.add_argument(
-        "--node-failures",
-        metavar="N",
-        type=_part,
-        default=0.0,
-        help="of a mix: failures of a node a year; default 0",
-    )
-    to.add_argument(
-        "--start",
-        metavar="S",
-        type=_part,
-        default=30.0,
-        help="seconds from bound to running; default 30",
-    )
-    to.add_argument(
-        "--restart",
-        metavar="S",
-        type=_part,
-        default=60.0,
-        help="seconds that a restart takes; default 60",
-    )
-    to.add_argument(
-        "--grace",
-        metavar="S",
-        type=_part,
-        default=10.0,
-        help="seconds from evicted to gone; default 10",
-    )
-    to.add_argument("--report", metavar="FILE", default="", help="write a page to look at (HTML)")
-    to.add_argument(
-        "--data",
-        metavar="FILE",
-        default="",
-        help="write the numbers (JSON, or CSV by the end of the name)",
-    )
+    for name, of, usual, about in _NUMBERS:
+        about = f"{about}; default {usual:g}"
+        to.add_argument(name, metavar=of, type=_part, default=usual, help=about)
+    for name, about in _FILES:
+        to.add_argument(name, metavar="FILE", default="", help=about)
 
 
 def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
