@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from mooring.cli.main import parser
+from mooring.cli.main import main, parser
+from mooring.metrics import Summary
 from mooring.model.plan import Reason
 from mooring.policy.placing.devices import RULES
 from mooring.policy.placing.profile import BY_DOMAIN
 from mooring.policy.placing.score import SCORES
+from mooring.sim.mixes import MIXES
+from mooring.sim.study import NAMED
 from tools import docs
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +44,48 @@ def test_every_device_rule_is_named(name: str) -> None:
 @pytest.mark.parametrize("reason", Reason.__args__, ids=lambda reason: reason.__name__)
 def test_every_reason_is_explained(reason: type) -> None:
     assert f"| {reason.__name__} |" in (ROOT / "docs/concepts.md").read_text("utf-8")
+
+
+SIMULATE = (ROOT / "docs/simulate.md").read_text("utf-8")
+SHOWN = re.findall(r"^```console\n\$ mooring ([^\n]*)\n(.*?)^```$", SIMULATE, re.M | re.S)
+SAID = re.findall(r"^mooring ([^\n]*)$", SIMULATE, re.M)
+
+
+NUMBERS = [field.name for field in fields(Summary)][7:-2]
+"""From GAR on, without the curve and who waited longest."""
+
+
+def rows(text: str) -> list[str]:
+    """Return the first word of every line: which numbers there are, whatever they are."""
+    return [line.split()[0] for line in text.splitlines() if line[:1].strip(" ─0123456789")]
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_simulations_of_the_manual_print_such_tables(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, output: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(command.split()) == 0
+    assert rows(capsys.readouterr().out) == rows(output)
+    assert "GAR" in rows(output)
+
+
+def test_commands_of_the_page_on_simulation_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One after the other: the last ones read what the first one wrote."""
+    monkeypatch.chdir(tmp_path)
+    assert len(SAID) == 3
+    for command in SAID:
+        assert main(command.split()) == 0, command
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("report.html", "run.json", "run.journal", "runs.csv"),
+    }
+
+
+@pytest.mark.parametrize("name", [*MIXES, *NAMED, *NUMBERS])
+def test_mixes_policies_and_numbers_are_explained(name: str) -> None:
+    assert f"`{name}`" in SIMULATE
 
 
 def test_readme_names_commands_and_targets_that_exist() -> None:

@@ -275,7 +275,7 @@ def test_what_does_not_settle_is_a_negative_outcome(
 
     assert result.code == 1
     assert words in result.words
-    assert "evict t main 0 whim, for me" in result.words
+    assert "evict t main 0 whim me" in result.words
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -593,6 +593,9 @@ def commands() -> list[tuple[str, ...]]:
         ("replay",),
         ("experiment",),
         ("experiment", "openb"),
+        ("experiment", "philly"),
+        ("simulate",),
+        ("compare",),
         ("traces",),
         ("traces", "list"),
         ("traces", "convert"),

@@ -34,24 +34,27 @@ def test_moves_gains_and_the_sum_are_printed(capsys: pytest.CaptureFixture[str])
 def test_json_is_the_invoice(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["defragment", "-o", "json", EXAMPLE]) == 0
 
-    found = decode(Invoice, json.loads(capsys.readouterr().out))
+    data = json.loads(capsys.readouterr().out)
+    assert data.pop("verdict") == "manual"
+    found = decode(Invoice, data)
     assert [gain.workload for gain in found.gains] == ["train"]
     assert found.cost == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(
-    ("rules", "verdict"),
+    ("rules", "word", "verdict"),
     [
-        ("{automatic: true}", "The policy does so by itself."),
-        ("{automatic: true, ratio: 80}", "The policy only moves from a ratio of 80 on."),
+        ("{automatic: true}", "automatic", "The policy does so by itself."),
+        ("{automatic: true, ratio: 80}", "ratio", "The policy only moves from a ratio of 80 on."),
         (
             "{automatic: true, budget: 0.25}",
+            "budget",
             "The policy only lets 0.25 GPU-hours be lost a day.",
         ),
     ],
 )
 def test_what_the_policy_would_do_is_said(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, rules: str, verdict: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, rules: str, word: str, verdict: str
 ) -> None:
     path = tmp_path / "scenario.yaml"
     text = Path(EXAMPLE).read_text("utf-8")
@@ -62,6 +65,8 @@ def test_what_the_policy_would_do_is_said(
     assert main(["defragment", str(path)]) == 0
 
     assert capsys.readouterr().out.splitlines()[-1].rstrip() == verdict
+    assert main(["defragment", "-o", "json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == word
 
 
 NOTHING = "nodes: [{name: a, gpus: 8}]\nworkloads: [{name: w, gpus: 8}]"

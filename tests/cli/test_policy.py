@@ -119,6 +119,69 @@ def test_queues_that_hang_on_nothing_are_drawn(
     assert [line.rstrip() for line in shown(text).splitlines()[2 : 2 + len(drawn)]] == drawn
 
 
+LONG = """
+nodes: [{count: 2, gpus: 8, gpu_model: NVIDIA-H100-80GB-HBM3}]
+queues:
+  - {name: company, quotas: [{resource: gpu, flavor: NVIDIA-H100-80GB-HBM3, limit: 16}]}
+  - name: team-with-a-long-name-0
+    parent: company
+    quotas:
+      - {resource: gpu, flavor: NVIDIA-H100-80GB-HBM3, quota: 8, limit: 16, borrowing_limit: 4,
+         lending_limit: 8}
+"""
+
+
+def test_a_long_flavor_leaves_room_for_the_tree(shown: Callable[..., str]) -> None:
+    assert shown(LONG, 80).splitlines()[:8] == [
+        "                               NVIDIA-",
+        "                                 H100-",
+        "                             80GB-HBM3",
+        "                                   gpu",
+        "queue                            quota   limit   borrows   lends   used   share",
+        "─" * 79,
+        "company                              0      16                        0       8",
+        "└─ team-with-a-long-name-0           8      16         4       8      0       8",
+    ]
+
+
+def test_the_columns_of_a_pair_are_parted_where_they_must_be(shown: Callable[..., str]) -> None:
+    """The tree is drawn again with the rest of them, under the same flavor."""
+    lines = shown(LONG, 60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert [line.split() for line in lines if line.startswith("└")] == [
+        ["└─", "team-with-a-long-name-0", "8", "16", "4"],
+        ["└─", "team-with-a-long-name-0", "8", "0", "8"],
+    ]
+    assert sum("80GB-HBM3" in line for line in lines) == 2
+
+
+def test_use_and_share_are_shown_without_any_quota(shown: Callable[..., str]) -> None:
+    text = """
+    nodes: [{count: 2, gpus: 8, gpu_model: H100}]
+    queues: [{name: a, weight: 3}, b]
+    workloads:
+      - {name: x, queue: a, tasks: 9, gpus: 1, running: true}
+      - {name: y, queue: b, min: 1, max: 16, gpus: 1}
+    """
+    rows = [line.split() for line in shown(text).splitlines()[:7]]
+    assert rows[:3] == [["H100"], ["gpu"], ["queue", "used", "share", "weight"]]
+    assert rows[4][:3] == ["a", "9", "over"]
+
+
+def test_a_queue_that_uses_what_those_below_it_have_is_not_over(shown: Callable[..., str]) -> None:
+    text = """
+    nodes: [{count: 2, gpus: 8, gpu_model: H100}]
+    queues:
+      - lab
+      - {name: a, parent: lab, quotas: [{resource: gpu, flavor: H100, quota: 8}]}
+      - {name: b, parent: lab, quotas: [{resource: gpu, flavor: H100, quota: 8}]}
+    workloads: [{name: x, queue: a, tasks: 2, gpus: 8, running: true}]
+    """
+    rows = [" ".join(line.split()) for line in shown(text).splitlines()]
+    assert "lab 16 16" in rows
+    assert "├─ a 8 16 over 16" in rows
+
+
 def test_a_plain_file_is_only_a_tree(shown: Callable[..., str]) -> None:
     assert shown("queues: [a, {name: b, parent: a}, {name: c, parent: b}]").splitlines() == [
         "queue",
@@ -207,6 +270,16 @@ def test_a_promise_that_cannot_be_kept_is_bad_input(
 
     told = f"{path}: policy.headroom[0].gpus: 9: give at most 8: there are 8 GPUs\n"
     assert capsys.readouterr().err == told
+
+
+def test_standard_input_has_one_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in (["decide"], ["defragment"], ["policy", "check"], ["policy", "show"]):
+        text = PROMISE.replace("GPUS", "9").encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        assert main([*command, "-"]) == 2
+        assert capsys.readouterr().err.startswith("standard input: policy.headroom[0].gpus: 9")
 
 
 def test_a_right_file_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

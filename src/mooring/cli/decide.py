@@ -89,6 +89,10 @@ def _running(engine: Engine, name: str, risks: tuple[str, ...]) -> dict[str, obj
 
 def _print_tables(scenario: Scenario, result: Settled, *, until_settled: bool) -> None:
     console = Terminal()
+    leaving = list(_leaving_rows(result))
+    if leaving:
+        console.print(table(("do", "workload", "group", "tasks", "why", "for"), leaving))
+        console.print()
     rows = list(_decision_rows(result))
     if rows:
         console.print(table(("do", "workload", "group", "tasks", "nodes", "devices"), rows))
@@ -180,14 +184,12 @@ class _Start:
 
 def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
     """Yield the rows of all decisions; what one group is given piece by piece is one start."""
-    shown: list[_Start | Evict | Notice] = []
+    shown: list[_Start] = []
     growing: dict[tuple[str, str], _Start] = {}
     for decision in result.decisions:
         if isinstance(decision, Notice):
-            shown.append(decision)
             continue
         if isinstance(decision, Evict):
-            shown.append(decision)
             growing.pop((decision.workload, decision.group), None)
             continue
         for verb, placement in _placements(decision):
@@ -198,16 +200,22 @@ def _decision_rows(result: Settled) -> Iterator[tuple[str, ...]]:
                 start = growing[key] = _Start(verb, *key, _shape(result.engine, *key), flavor)
                 shown.append(start)
             start.add(placement)
-    for item in shown:
-        if isinstance(item, Notice):
-            words = f"must leave at {item.at:g}: {cause_in_words(item.cause)}"
-            yield "notice", item.workload, "", "", words, ""
-        elif isinstance(item, Evict):
-            why = cause_in_words(item.cause)
-            why += f", for {item.beneficiary}" if item.beneficiary else ""
-            yield "evict", item.workload, item.group, fold_numbers(item.tasks), why, ""
-        else:
-            yield from item.rows()
+    for start in shown:
+        yield from start.rows()
+
+
+def _leaving_rows(result: Settled) -> Iterator[tuple[str, ...]]:
+    """Yield who has to leave: which tasks, why and for whom; and who is told so beforehand."""
+    for decision in result.decisions:
+        match decision:
+            case Evict(workload, group, tasks, cause, beneficiary):
+                numbers, why = fold_numbers(tasks), cause_in_words(cause)
+                yield "evict", workload, group, numbers, why, beneficiary
+            case Notice(workload, cause, at):
+                why = f"must leave at {at:g}: {cause_in_words(cause)}"
+                yield "notice", workload, "", "", why, ""
+            case _:
+                pass
 
 
 def _placements(decision: Bind | Reserve) -> list[tuple[str, Placement]]:

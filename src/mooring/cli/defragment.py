@@ -31,9 +31,9 @@ def defragment(scenario: Scenario, *, as_json: bool) -> int:
         raise EventError(f"defragmentation is for profile default; this is profile {profile}")
     invoice = invoice_of(scenario)
     if as_json:
-        print_json(None if invoice is None else encode(invoice, full=True))
+        print_json(None if invoice is None else _as_data(invoice, scenario))
         return 0
-    console = Terminal()
+    console, rules = Terminal(), scenario.policy.defragmentation
     if invoice is None:
         console.print("No move would let anybody start, or leave fewer nodes in part allocated.")
         return 0
@@ -43,8 +43,14 @@ def defragment(scenario: Scenario, *, as_json: bool) -> int:
         console.print(table(_GAINS, _gain_rows(invoice), ["GPUs", "earlier", "GPU-h saved"]))
         console.print()
     console.print(_summary(invoice))
-    console.print(_verdict(invoice, scenario.policy.defragmentation))
+    console.print(_VERDICTS[_verdict(invoice, rules)].format(rules=rules))
     return 0
+
+
+def _as_data(invoice: Invoice, scenario: Scenario) -> dict[str, object]:
+    """Return the invoice, and what the policy would do."""
+    verdict = _verdict(invoice, scenario.policy.defragmentation)
+    return {**encode(invoice, full=True), "verdict": verdict}
 
 
 def _move_rows(invoice: Invoice) -> Iterator[tuple[str, ...]]:
@@ -85,12 +91,18 @@ def _summary(invoice: Invoice) -> str:
     return f"{moves}, {saved}{ratio}; {gaps}."
 
 
+_VERDICTS = {
+    "manual": "The policy moves nothing by itself.",
+    "ratio": "The policy only moves from a ratio of {rules.ratio:g} on.",
+    "budget": "The policy only lets {rules.budget:g} GPU-hours be lost a day.",
+    "automatic": "The policy does so by itself.",
+}
+
+
 def _verdict(invoice: Invoice, rules: Defragmentation) -> str:
-    """Return whether the policy would do that by itself."""
+    """Return whether the policy would do that by itself, or what keeps it from that."""
     if not rules.automatic:
-        return "The policy moves nothing by itself."
+        return "manual"
     if invoice.ratio is not None and invoice.ratio < rules.ratio:
-        return f"The policy only moves from a ratio of {rules.ratio:g} on."
-    if invoice.cost > rules.budget:
-        return f"The policy only lets {rules.budget:g} GPU-hours be lost a day."
-    return "The policy does so by itself."
+        return "ratio"
+    return "budget" if invoice.cost > rules.budget else "automatic"

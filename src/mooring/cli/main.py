@@ -488,7 +488,7 @@ def _decide(arguments: argparse.Namespace) -> int:
     try:
         return decide(scenario, until_settled=arguments.settle, as_json=arguments.output == "json")
     except EventError as error:
-        return _bad_input([f"{arguments.file}: {error}"])
+        return _bad_input([f"{_source(arguments.file)}: {error}"])
 
 
 def _defragment(arguments: argparse.Namespace) -> int:
@@ -496,11 +496,11 @@ def _defragment(arguments: argparse.Namespace) -> int:
     try:
         return defragment(scenario, as_json=arguments.output == "json")
     except EventError as error:
-        return _bad_input([f"{arguments.file}: {error}"])
+        return _bad_input([f"{_source(arguments.file)}: {error}"])
 
 
 def _policy_check(arguments: argparse.Namespace) -> int:
-    source = arguments.file if arguments.file != "-" else _STANDARD_INPUT
+    source = _source(arguments.file)
     scenario = _scenario(arguments.file)
     try:
         check_headroom(scenario.policy, scenario.queues, scenario.nodes)
@@ -515,7 +515,7 @@ def _policy_show(arguments: argparse.Namespace) -> int:
         standings = {key: Standing(*pair) for key, pair in standings_of(scenario).items()}
         promises = promises_of(scenario)
     except EventError as error:
-        return _bad_input([f"{arguments.file}: {error}"])
+        return _bad_input([f"{_source(arguments.file)}: {error}"])
     return show_policy(scenario, standings, promises, as_json=arguments.output == "json")
 
 
@@ -556,6 +556,11 @@ def _schema(arguments: argparse.Namespace) -> int:
     )
     print_json(make())
     return FINE
+
+
+def _source(path: str) -> str:
+    """Return what a file is called in mistakes."""
+    return path if path != "-" else _STANDARD_INPUT
 
 
 def _scenario(path: str) -> Scenario:

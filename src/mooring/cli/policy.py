@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mooring.cli.show import Terminal, print_json, table
+from mooring.cli.show import GAP, Terminal, pieces, print_json, table
 from mooring.cli.words import counted
 from mooring.config.units import say_bound, say_duration, say_number
 from mooring.config.write_policy import policy_data, section_data
 from mooring.model.codec import encode
+from mooring.model.resources import GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
@@ -54,9 +55,8 @@ def show_policy(
     lines = list(_tree(scenario.queues))
     names = [line for line, _ in lines]
     queues = [queue for _, queue in lines]
-    for columns in _fitting(
-        _groups(queues, standings), max(map(len, names), default=0), console.width
-    ):
+    groups = _groups(queues, standings, _guaranteed(scenario))
+    for columns in _fitting(groups, max(map(len, names), default=0), console.width):
         console.print(_table(names, columns))
         console.print()
     told = [(queue.name, "\n".join(_rules(queue))) for queue in queues if _rules(queue)]
@@ -158,14 +158,17 @@ class _Column:
     @property
     def width(self) -> int:
         """Return how wide it is."""
-        return max(map(len, (*self.head, *self.cells)))
+        lines = "\n".join((*self.head, *self.cells)).split("\n")
+        return max(map(len, lines))
 
 
 def _table(names: Sequence[str], columns: Sequence[_Column]) -> Table:
     """Return the tree with some columns; lines of the head that are empty are left out."""
     heads = [("", "", "queue"), *(column.head for column in columns)]
-    first = next(i for i in range(3) if any(head[i] for head in heads))
-    titles = ["\n".join(head[first:]) for head in heads]
+    tall = max(head[0].count("\n") for head in heads)
+    lines = [("\n" * (tall - head[0].count("\n")) + "\n".join(head)).split("\n") for head in heads]
+    first = next(i for i in range(tall + 3) if any(line[i] for line in lines))
+    titles = ["\n".join(line[first:]) for line in lines]
     right = [title for title, column in zip(titles[1:], columns, strict=True) if column.is_number]
     rows = zip(names, *(column.cells for column in columns), strict=True)
     return table(titles, rows, right)
@@ -177,19 +180,53 @@ def _fitting(
     """Yield the columns of one table after the other; columns of a group stay together."""
     some: list[_Column] = []
     for group in groups:
-        wanted = sum(_GAP + column.width for column in (*some, *group))
-        if some and names_width + wanted > width:
+        if some and names_width + _width((*some, *group)) > width:
             yield some
             some = []
-        some += group
+        for column in group:  # of a group that is too wide by itself, as much as fits
+            if len(some) > 1 and names_width + _width((*some, column)) > width:
+                yield some
+                some = []
+            some.append(column if some else replace(column, head=_full_head(group, column)))
     yield some
 
 
-_GAP = 3
-"""Room between two columns of a table."""
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(GAP + column.width for column in columns)
 
 
-def _groups(queues: Sequence[Queue], standings: Standings) -> list[list[_Column]]:
+def _full_head(group: Sequence[_Column], column: _Column) -> tuple[str, str, str]:
+    """Return the head of a column that is the first of its group in a table."""
+    return (*group[0].head[:2], column.head[2])
+
+
+def _guaranteed(scenario: Scenario) -> dict[tuple[str, str, str], int | None]:
+    """Return quotas by queue, flavor and resource; one above others has at least what they have.
+
+    In profile kai it has its own alone, in kueue its own and theirs. None: no bound.
+    """
+    profile, found = scenario.policy.profile, dict[tuple[str, str, str], int | None]()
+    below: dict[tuple[str, str, str], int] = {}
+    for name, way in sorted(_ways(scenario.queues).items(), key=lambda item: -len(item[1])):
+        queue = next(queue for queue in scenario.queues if queue.name == name)
+        own: dict[Pair, int | None] = {(q.flavor, q.resource): q.quota for q in queue.quotas}
+        pairs = dict.fromkeys([*own, *(key[1:] for key in below if key[0] == name)])
+        for pair in pairs:
+            quota, inner = own.get(pair, 0), below.get((name, *pair), 0)
+            if quota is not None and profile != "kai":
+                quota = quota + inner if profile == "kueue" else max(quota, inner)
+            found[name, *pair] = quota
+            if len(way) > 1:
+                key = (way[-2], *pair)
+                below[key] = below.get(key, 0) + (quota or 0)
+    return found
+
+
+def _groups(
+    queues: Sequence[Queue],
+    standings: Standings,
+    guaranteed: Mapping[tuple[str, str, str], int | None],
+) -> list[list[_Column]]:
     """Return columns that belong together: of the queues themselves, and of each pair."""
     own = [
         _Column(("", "", "weight"), [_weight(q.weight, 1.0) for q in queues]),
@@ -198,49 +235,81 @@ def _groups(queues: Sequence[Queue], standings: Standings) -> list[list[_Column]
         _Column(("", "", "stop"), [q.stop for q in queues], is_number=False),
     ]
     quotas = [{(q.flavor, q.resource): q for q in queue.quotas} for queue in queues]
-    pairs = list(dict.fromkeys(pair for one in quotas for pair in one))
     groups = []
-    for flavor, resource in pairs:
-        found = [one.get((flavor, resource)) for one in quotas]
-        standing = [standings.get((queue.name, flavor, resource)) for queue in queues]
-        groups.append(_pair_columns((flavor, resource), found, standing))
+    for pair in _pairs(quotas, standings):
+        found = [one.get(pair) for one in quotas]
+        standing = [standings.get((queue.name, *pair)) for queue in queues]
+        least = [guaranteed.get((queue.name, *pair), 0) for queue in queues]
+        groups.append(_pair_columns(pair, found, list(zip(least, standing, strict=True))))
     groups.append([column for column in own if any(column.cells)])
     return [group for group in groups if group]
 
 
+def _pairs(quotas: Sequence[Mapping[Pair, Quota]], standings: Standings) -> list[Pair]:
+    """Return what is shown: pairs with a quota, or devices that are used or shared out.
+
+    Where a queue has a quota of all flavors together, devices are not shown flavor by flavor.
+    """
+    named = dict.fromkeys(pair for one in quotas for pair in one)
+    together = {resource for flavor, resource in named if not flavor}
+    for (_, flavor, resource), one in standings.items():
+        if resource == GPU and resource not in together and (one.used or one.share):
+            named[flavor, resource] = None
+    return list(named)
+
+
 def _pair_columns(
-    pair: Pair, quotas: Sequence[Quota | None], standings: Sequence[Standing | None]
+    pair: Pair,
+    quotas: Sequence[Quota | None],
+    standings: Sequence[tuple[int | None, Standing | None]],
 ) -> list[_Column]:
-    """Return what queues have of a pair, without the columns in which nothing stands."""
+    """Return what queues have of a pair, without the columns in which nothing stands.
+
+    Each standing comes with what the queue is guaranteed.
+    """
     flavor, resource = pair
 
     def amounts(key: str) -> list[str]:
         found = [getattr(quota, key) if quota else None for quota in quotas]
         return ["" if amount is None else str(say_bound(resource, amount)) for amount in found]
 
-    def used(quota: Quota | None, standing: Standing | None) -> str:
+    def used(least: int | None, standing: Standing | None) -> str:
         if standing is None:
             return ""
-        guaranteed = quota.quota if quota else 0
-        is_over = guaranteed is not None and standing.used > guaranteed
+        is_over = least is not None and standing.used > least
         return f"{say_bound(resource, standing.used)}{' over' if is_over else ''}"
 
     guaranteed = [
         "∞" if q and q.quota is None else a for q, a in zip(quotas, amounts("quota"), strict=True)
     ]
-    shares = [standing.share if standing else None for standing in standings]
+    shares = [standing.share if standing else None for _, standing in standings]
     parts = {
         "quota": guaranteed,
         "limit": amounts("limit"),
         "weight": [_weight(quota.weight, None) if quota else "" for quota in quotas],
         "borrows": amounts("borrowing_limit"),
         "lends": amounts("lending_limit"),
-        "used": [used(*both) for both in zip(quotas, standings, strict=True)],
+        "used": [used(*both) for both in standings],
         "share": ["" if share is None else str(say_bound(resource, share)) for share in shares],
     }
     some = [part for part, cells in parts.items() if any(cells)]
-    heads = [(flavor, resource, some[0]), *(("", "", part) for part in some[1:])]
+    if not some:
+        return []
+    heads = [(_in_lines(flavor), resource, some[0]), *(("", "", part) for part in some[1:])]
     return [_Column(head, parts[part]) for head, part in zip(heads, some, strict=True)]
+
+
+def _in_lines(flavor: str) -> str:
+    """Return the name of a flavor in lines that do not make its column wide."""
+    lines = [""]
+    for piece in pieces(flavor):
+        if lines[-1] and len(lines[-1]) + len(piece) > _FLAVOR_MOST:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
+
+
+_FLAVOR_MOST = 9
 
 
 def _weight(weight: float | None, default: float | None) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from operator import gt
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -39,15 +41,66 @@ class Terminal(Console):
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()
 ) -> Table:
-    """Return rows under a head; columns named in `right` are aligned to the right."""
+    """Return rows under a head; columns named in `right` are aligned to the right.
+
+    What is too wide for the terminal goes on in the next line, between words or after a `-` or `.`.
+    """
+    cells = [list(columns), *map(list, rows)]
+    widths = _widths(list(zip(*cells, strict=True)), Terminal().width)
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name in columns:
-        made.add_column(Text(name), overflow="fold")
+    for name, width in zip(columns, widths, strict=True):
+        made.add_column(Text(_wrapped(name, width)), overflow="fold")
         if name in right:
             made.columns[-1].justify = "right"
-    for row in rows:
-        made.add_row(*map(Text, row))
+    for row in cells[1:]:
+        made.add_row(*(Text(_wrapped(*cell)) for cell in zip(row, widths, strict=True)))
     return made
+
+
+GAP = 3
+"""Room between two columns of a table."""
+_NARROW = 12
+"""Columns up to this width give way last."""
+_PIECE = re.compile(r"\[[^\]]*\]|[^-./_,:\[]*[-./_,:]+|[^-./_,:\[]+|\[")
+
+
+def pieces(word: str) -> list[str]:
+    """Return the parts of a name between which it may be broken."""
+    return _PIECE.findall(word)
+
+
+def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return how wide columns are: the widest give way, between words, then inside of them."""
+    found = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
+    words = [[word for cell in cells for word in cell.split()] for cells in columns]
+    whole = [max(map(len, some), default=0) for some in words]
+    least = [max((len(p) for word in some for p in pieces(word)), default=0) for some in words]
+    over = sum(found) + GAP * (len(found) - 1) - width
+    narrow = [max(_NARROW, bound) for bound in least]
+    for bounds in ([max(2 * _NARROW, bound) for bound in whole], narrow, least):
+        while over > 0 and any(map(gt, found, bounds)):
+            at = max((i for i, most in enumerate(found) if most > bounds[i]), key=found.__getitem__)
+            found[at] -= 1
+            over -= 1
+    return found
+
+
+def _wrapped(cell: str, width: int) -> str:
+    """Return a cell in lines of this width, if its words and their pieces allow."""
+    return "\n".join(new for line in cell.split("\n") for new in _lines_of(line, width))
+
+
+def _lines_of(line: str, width: int) -> list[str]:
+    lines, wanted = [""], [line] if len(line) <= width else line.split(" ")
+    for word in wanted:
+        some = pieces(word) if len(word) > width else [word]
+        for i, piece in enumerate(some):
+            gap = " " * bool(lines[-1] and i == 0)
+            if lines[-1] and len(lines[-1] + gap + piece) > width:
+                lines.append(piece)
+            else:
+                lines[-1] += gap + piece
+    return lines
 
 
 def print_json(data: object) -> None:

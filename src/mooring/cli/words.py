@@ -129,10 +129,11 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
         case Reserved(at, nodes):
             return f"It starts at {at:g} at the latest, on {counted(nodes, 'node')}."
         case Leaving(workloads):
-            return f"Its room is found; it starts when {listed(workloads) or 'all'} left."
+            return f"Its room is found; it starts once {_gone(workloads or ('all',))}."
         case Moving(workloads):
-            who = listed(["it", *workloads])
-            return f"It is being moved: it starts at its other place when {who} left."
+            return (
+                f"It is being moved: it starts at its other place once {_gone(('it', *workloads))}."
+            )
         case Protected(until):
             return f"Who could make room for it may not be asked to leave before {until:g}."
         case Promised(queue, gpus):
@@ -143,6 +144,12 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
             return f"It {why} and is not started again."
         case _:
             assert_never(reason)
+
+
+def _gone(workloads: Sequence[str]) -> str:
+    """Return `a has left`, `a and b have left`, `all have left`."""
+    is_one = len(workloads) == 1 and workloads[0] != "all"
+    return f"{listed(workloads)} {'has' if is_one else 'have'} left"
 
 
 def _over_quota(reason: OverQuota) -> str:
