@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mooring.engine.latest import Latest
 from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
 from mooring.model.events import Ended, Submitted, TasksChanged
@@ -30,6 +31,7 @@ class Turns:
         self.desk = desk
         self.run_times = RunTimes()
         self.shadow: Shadow | None = None
+        self._latest = Latest(desk)
         self.forgets = True
         """Whether the shadow is let go when nobody waits. Kept, it would run behind reality where
         somebody has overtaken, and turns would come later."""
@@ -121,6 +123,9 @@ class Turns:
             self._back.update(dict.fromkeys(self._turned))
         self._serve_due(court)
         wake = court.serve()
+        latest = self._latest.look(self.shadow)
+        if latest is not None:
+            court.promise(latest)
         if self.forgets and self.shadow.is_calm and not court.anyone_backfills():
             self._forget(court)
             return [wake]
@@ -190,6 +195,8 @@ class Turns:
     def _forget(self, court: DefaultCourt) -> None:
         """Let go of the shadow: it stands where reality stands."""
         self.shadow = self._back = None
+        self._latest = Latest(self.desk)
+        court.promise({})
         court.fill_by(None)
         for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
             marks.clear()
@@ -198,6 +205,7 @@ class Turns:
         """Return the turns of a fork."""
         new = Turns(desk)
         new.forgets = self.forgets
+        new._latest = self._latest.copy(desk)
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
         new._over, new._remembered = list(self._over), self._remembered

@@ -154,9 +154,17 @@ def delayed(desk: Desk, ends: Sequence[End], bookings: Iterable[Booking]) -> Boo
 
 # wide: one that waits, and all that is known of the time to come
 def earliest(
-    desk: Desk, ends: Sequence[End], others: Sequence[Booking], wanted: Booking, before: float
+    desk: Desk,
+    ends: Sequence[End],
+    others: Sequence[Booking],
+    wanted: Booking,
+    before: float,
+    after: float = -inf,
 ) -> Booking | None:
-    """Return the first booking, before an instant, that delays none of the others."""
+    """Return the first booking, before an instant, that delays none of the others.
+
+    It may not be before another instant either.
+    """
     books, found, rest = desk.books, None, None
     mark = books.checkpoint()
     future = Future(desk, ends, others)
@@ -164,8 +172,8 @@ def earliest(
         has_ends = future.next_end == at
         if future.go_to(at) is not None:
             break
-        if not has_ends:
-            continue  # there is less room than before
+        if not has_ends or at < after:
+            continue  # there is less room than before, or it is not its turn
         found = replace(wanted, at=at)
         rest = _begin(future, found, nodes_of(others, at + wanted.lasts, at))
     books.rollback(mark)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mooring.model.entry import Entry
-    from mooring.model.plan import Reason
+    from mooring.model.plan import Reason, Reserved
     from mooring.policy.desk import Desk
     from mooring.policy.placing.ask import Ask
     from mooring.policy.queues.claims import Claims
@@ -47,6 +47,8 @@ class DefaultCourt:
         self._displacing = Displacing(desk, self._hall)
         self._starts = Starts(desk, self._hall, self._displacing)
         self._growth = Growth(desk, self._hall, self._displacing)
+        self._promised: dict[str, None] = {}
+        """Those who were promised another latest start since somebody was last told."""
 
     # -- who waits --------------------------------------------------------------------------
 
@@ -196,6 +198,18 @@ class DefaultCourt:
             lines.put_to_sleep(line, tuple(reasons), self.desk.books.log_end)
         return False
 
+    def promise(self, latest: dict[str, Reserved]) -> None:
+        """Let it be known who starts when at the latest under the eyes of a shadow."""
+        before, promises = self._hall.latest, self.desk.latest
+        self._promised.update(
+            {n: None for n in (*before, *latest) if before.get(n) != latest.get(n)}
+        )
+        for name in before:
+            promises.drop(name)
+        for name, reserved in latest.items():
+            promises.promise(name, reserved.at)
+        self._hall.latest = latest
+
     def anyone_backfills(self) -> bool:
         """Return whether anybody waits to start in a queue that backfills."""
         order = self.desk.tree.order
@@ -256,7 +270,8 @@ class DefaultCourt:
             return ()
         items = [(name, group) for group in ("", *entry.members) if (name, group) in lines]
         found = [reason for item in items for reason in self._reasons_of(lines, item)]
-        return (*found, *self._hall.bookings.reasons(name))
+        latest = self._hall.latest.get(name) if (name, "") in lines else None
+        return (*found, *self._hall.bookings.reasons(name), *([latest] if latest else []))
 
     def _reasons_of(self, lines: Lines, item: Item) -> tuple[Reason, ...]:
         line = lines.head_of(item)
@@ -288,6 +303,8 @@ class DefaultCourt:
         """Return those whose reasons changed since the last call."""
         told = {name: None for lines in self._hall.lines.values() for name, _ in lines.tell()}
         told.update(dict.fromkeys([*self._displacing.tell(), *self._hall.bookings.tell()]))
+        told.update({name: None for name in self._promised if self.is_waiting(name)})
+        self._promised.clear()
         return list(told)
 
     def copy(self, desk: Desk) -> DefaultCourt:
@@ -299,4 +316,5 @@ class DefaultCourt:
         new._displacing = self._displacing.copy(desk, hall)
         new._starts = Starts(desk, hall, new._displacing)
         new._growth = Growth(desk, hall, new._displacing)
+        new._promised = dict(self._promised)
         return new

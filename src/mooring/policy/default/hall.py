@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mooring.model.entry import Entry
-    from mooring.model.plan import Reason
+    from mooring.model.plan import Reason, Reserved
     from mooring.policy.desk import Desk
     from mooring.policy.queues.lines import Item, Line, Rank, Request
     from mooring.policy.queues.share import Yardstick
@@ -36,6 +36,8 @@ class Hall:
         """The queue in whose lines a workload stands."""
         self.residual: Callable[[Entry], float] | None = None
         """Expected residual run time, while there is a shadow; it lets queues backfill."""
+        self.latest: dict[str, Reserved] = {}
+        """Who starts when at the latest, as far as the shadow knows."""
         self.has_rivals = False
         """Whether anybody could have a right to the place of another."""
         self.bookings = Bookings(desk, self.lines, self.queue_of, self.stands)
@@ -295,5 +297,6 @@ class Hall:
         new.claims = self.claims.copy(desk)
         new.passing = self.passing.copy(desk, new.queue_of)
         new._tree, new._kinds = self._tree, self._kinds
+        new.latest = dict(self.latest)
         new._classes, new.has_rivals = dict(self._classes), self.has_rivals
         return new

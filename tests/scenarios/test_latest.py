@@ -1,0 +1,143 @@
+"""Order `backfill` with limits: who is blocked is told when it starts at the latest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.model.events import WorkloadChanged
+from mooring.model.plan import Reserved
+from mooring.model.queues import Queue
+from mooring.model.settings import Backfill, Policy
+from tests.build import gang, task
+from tests.scenarios.story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+    from mooring.model.workload import Workload
+
+HOUR = 3600.0
+
+
+def lasting(seconds: float, workload: Workload) -> Workload:
+    """Return a workload with a limit."""
+    return replace(workload, run_limit_s=seconds)
+
+
+def story(text: str, deep: int = 1) -> Story:
+    policy = Policy(backfill=Backfill(reservations=deep))
+    return Story(text, Queue("default", order="backfill"), policy=policy)
+
+
+def latest(tale: Story, name: str) -> list[float]:
+    """Return when one starts at the latest, if it is told."""
+    return [reason.at for reason in tale.why(name) if isinstance(reason, Reserved)]
+
+
+def test_the_blocked_head_has_a_latest_start() -> None:
+    tale = story("a=4").at(0, lasting(HOUR, task("runs", 2))).at(1, lasting(HOUR, task("big", 4)))
+    tale.go(10)
+    assert tale.why("big")[-1] == Reserved(HOUR, 1)
+    tale.rests()
+
+
+def test_nothing_is_promised_where_nobody_knows() -> None:
+    tale = story("a=4").at(0, task("endless", 2)).at(1, lasting(HOUR, task("big", 4))).go(10)
+    assert latest(tale, "big") == []
+
+
+def test_an_estimate_is_as_good() -> None:
+    tale = story("a=4").at(0, replace(task("runs", 2), estimate_s=100.0)).at(1, task("big", 4))
+    assert latest(tale.go(10), "big") == [100.0]
+
+
+def test_several_deep() -> None:
+    """They start in order: the third is not told, or it would have to be 3 hours."""
+    tale = story("a=4", deep=2).at(0, lasting(HOUR, task("runs", 2)))
+    for at in (1, 2, 3):
+        tale.at(at, lasting(HOUR, task(f"big-{at}", 4)))
+    tale.go(10)
+    assert [latest(tale, f"big-{at}") for at in (1, 2, 3)] == [[HOUR], [2 * HOUR], []]
+
+
+def test_those_who_come_later_do_not_move_it_even_if_they_run_for_ever() -> None:
+    """They fill what is free as overtakers, and leave when the turn of `big` has come."""
+    tale = story("a=4").at(0, lasting(HOUR, task("runs", 2)), runs=HOUR)
+    tale.at(1, lasting(HOUR, task("big", 4)))
+    tale.at(2, *(task(f"small-{i}", 1) for i in range(4)))
+    tale.go(100)
+    assert latest(tale, "big") == [HOUR]
+    assert tale.running() == ["runs", "small-0", "small-1"]
+
+    tale.go(HOUR + 1)
+
+    assert tale.starts("big") == [HOUR]
+
+
+def test_it_moves_earlier_when_somebody_ends_early() -> None:
+    tale = story("a=4").at(0, lasting(HOUR, task("runs", 2)))
+    tale.at(0, lasting(9 * HOUR, task("long", 2)), runs=600)
+    tale.at(1, lasting(HOUR, task("big", 4))).go(10)
+    assert latest(tale, "big") == [9 * HOUR]
+    assert latest(tale.go(700), "big") == [HOUR]
+
+
+def test_it_moves_later_only_for_who_ranks_higher() -> None:
+    tale = story("a=4").at(0, replace(lasting(HOUR, task("runs", 2)), preemptible=False))
+    tale.at(1, lasting(HOUR, task("big", 4))).at(100, lasting(HOUR, task("urgent", 4, priority=1)))
+    tale.go(200)
+    assert latest(tale, "urgent") == [HOUR]
+    lower = lasting(HOUR, task("urgent", 4, priority=-1))
+    tale.tell(300, WorkloadChanged(lower)).go(310)
+    assert latest(tale, "big") == [HOUR]
+
+
+def test_one_waits_for_the_flavor_that_it_needs() -> None:
+    """Who runs for ever on the other node is no matter."""
+    tale = Story("h=4 a=2", Queue("default", order="backfill"))
+    tale.at(0, lasting(HOUR, task("h", 3)), task("a", 2)).at(1, lasting(HOUR, task("big", 4)))
+    assert latest(tale.go(10), "big") == [HOUR]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[tuple[float, float, Workload]]:
+    """Return submissions of one priority, how long each really runs, and its limit."""
+    found, at = [], 0.0
+    for number in range(draw(st.integers(2, 12))):
+        at += draw(st.sampled_from((0, 1, 5)))
+        run = draw(st.integers(1, 12))
+        limit = float(run + draw(st.sampled_from((0, 0, 4))))
+        size = draw(st.sampled_from((1, 2, 4)))
+        work = gang(f"w{number:02}", tasks=draw(st.integers(1, 4 // size)), gpus=size)
+        found.append((at, float(run), lasting(limit, work)))
+    return found
+
+
+@pytest.mark.parametrize("deep", [1, 3])
+@given(streams())
+def test_a_latest_start_never_slips_and_is_kept(
+    deep: int, stream: list[tuple[float, float, Workload]]
+) -> None:
+    """On one node, where it does not matter which devices are free."""
+    tale, told = story("a=4", deep), dict[str, list[float]]()
+
+    def listen(now: float, events: Sequence[Event], plan: Plan) -> None:
+        for waiting in plan.waiting:
+            said = [r.at for r in waiting.reasons if isinstance(r, Reserved)]
+            told.setdefault(waiting.workload, []).extend(said)
+
+    tale.loop.listen(listen)
+    for at, run, work in stream:
+        tale.at(at, work, runs=run)
+    tale.go(500)
+
+    for name, instants in told.items():
+        assert instants == sorted(instants, reverse=True)
+        assert not instants or tale.starts(name)[0] <= instants[-1]
