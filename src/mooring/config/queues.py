@@ -192,9 +192,12 @@ class _QueueReader:
         """Find parents that do not exist, and cycles; each cycle once, at its first queue.
 
         Queues without parent are out under profile kai, and those of a cycle under profile kueue;
-        that is how it is there, and no mistake.
+        that is how it is there, and no mistake. Under kueue a cohort is there once it is named.
         """
         profile = self.known.policy.profile
+        for queue in list(self.queues.values()) if profile == KUEUE else ():
+            if queue.parent and not queue.local:
+                self.queues.setdefault(queue.parent, Queue(queue.parent))
         done: set[str] = set()
         for queue in self.queues.values():
             if queue.parent and queue.parent not in self.queues and profile != KAI:

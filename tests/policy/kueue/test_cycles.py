@@ -61,3 +61,20 @@ def test_a_cycle_may_come_while_it_runs_but_only_here() -> None:
 def test_other_profiles_take_a_cycle_for_a_mistake(profile: str) -> None:
     with pytest.raises(ConfigError, match="cyclic"):
         read_scenario(CYCLE.replace("kueue", profile))
+
+
+NAMED = """
+policy: {profile: kueue}
+nodes: [{name: n, gpus: 4, gpu_model: H100}]
+queues:
+ - {name: a, parent: cohort, quotas: [{resource: gpu, flavor: H100, quota: 2}]}
+ - {name: b, parent: cohort, quotas: [{resource: gpu, flavor: H100, quota: 2}]}
+workloads: [{name: w, queue: a, gpus: 4}]
+"""
+
+
+def test_a_cohort_is_there_once_it_is_named() -> None:
+    """Nobody declares it, and what one of its queues does not use the other borrows."""
+    assert set(places_of(settle(read_scenario(NAMED)).engine)) == {"w"}
+    with pytest.raises(ConfigError, match="name of a queue as parent"):
+        read_scenario(NAMED.replace("kueue", "default"))
