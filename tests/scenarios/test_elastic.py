@@ -100,13 +100,13 @@ def test_growth_stays_on_its_flavor_and_within_its_limit() -> None:
 
 
 def test_growth_of_work_without_a_chosen_flavor_stays_within_each_limit() -> None:
-    """Four H100s are the limit; the next units go to A10s, of which six are."""
+    """It starts on one model and grows there up to its limit, whatever is left of the other."""
     team = queue("team", {"H100": 4, "A10": 4}, {"H100": 4, "A10": 6})
     story = Story("h=8 a=8", team, facts=[on("a", model="A10")])
     story.at(0, elastic("e", 2, 16, "team")).go(10)
 
     nodes = story.nodes("e")
-    assert (nodes.count("h"), nodes.count("a")) <= (4, 6)
+    assert {node: nodes.count(node) for node in "ha"} == {"h": 0, "a": 6}
     story.rests()
 
 
@@ -126,6 +126,19 @@ def test_it_shrinks_before_anyone_is_killed() -> None:
         ("e", "preempt", "new")
     }
     assert story.sizes() == {"e": 4, "new": 4, "t": 1}
+    story.rests()
+
+
+def test_it_shrinks_even_where_killing_would_be_cheaper() -> None:
+    """A task that began a minute ago has lost next to nothing; the units have run for a day."""
+    queues = queue("owner", 4), queue("guest")
+    story = Story("a=8 b=4", *queues, facts=[on("b", model="A10")])
+    story.at(0, gang("e", tasks=4, most=8, queue="guest", models=["H100"])).go(10)
+    story.at(86_340, task("young", 4, queue="guest", models=["A10"]))
+    story.at(86_400, gang("new", tasks=4, queue="owner")).go(86_410)
+
+    assert {(each.workload, each.cause) for each in story.left()} == {("e", "quota")}
+    assert story.sizes() == {"e": 4, "new": 4, "young": 1}
     story.rests()
 
 

@@ -10,7 +10,7 @@ import pytest
 from mooring.model.events import WorkloadChanged
 from mooring.model.plan import Exhausted, Notice
 from mooring.model.settings import Eviction, Policy
-from tests.build import gang, service, task
+from tests.build import gang, on, service, task
 from tests.scenarios.story import Left, Story, minimum_runs, queue
 
 DAY = 86_400.0
@@ -36,26 +36,25 @@ def test_a_whole_rack_gang_gets_one_rack_freed() -> None:
 
 
 def test_the_rack_that_loses_least_is_freed() -> None:
-    """The work of the second rack is the youngest."""
-    story = Story(RACKS)
-    for i in range(6):
-        started = 5000 if i in (2, 3) else 0
-        story.at(started, task(f"t{i}", 8))
-    story.at(0, task("x", 8), task("y", 8), runs=5000)
-    story.go(5000)
-    assert {*story.nodes("t2"), *story.nodes("t3")} in ({"a", "b"}, {"c", "d"}, {"e", "f"})
+    """The work of the second rack is the youngest; there is twice as much of it as on the first."""
+    story = Story(RACKS, facts=[on("c d", model="A10"), on("e f", model="L4")])
+    story.at(0, task("h", 8, models=["H100"]))
+    story.at(0, *(task(f"l{i}", 8, models=["L4"]) for i in range(2)))
+    story.at(5000, *(task(f"a{i}", 8, models=["A10"]) for i in range(2))).go(5000)
+    assert len(story.running()) == 5
 
     story.at(6000, gang("big", tasks=2, gpus=8, level="rack", priority=1)).go(6010)
 
-    assert sorted(each.workload for each in story.left()) == ["t2", "t3"]
+    assert sorted(each.workload for each in story.left()) == ["a0", "a1"]
     story.rests()
 
 
 def test_a_two_day_old_training_is_spared_where_a_two_minute_old_one_suffices() -> None:
-    story = Story("a=8 b=8")
-    story.at(0, task("old", 8))
-    story.at(2 * DAY - 120, task("young", 8))
-    story.at(2 * DAY, task("urgent", 8, priority=1))
+    """Though the old one is smaller: two days on four GPUs are more than two minutes on eight."""
+    story = Story("a=4 b=8", facts=[on("a", model="A10")])
+    story.at(0, task("old", 4, models=["A10"]))
+    story.at(2 * DAY - 120, task("young", 8, models=["H100"]))
+    story.at(2 * DAY, task("urgent", 4, priority=1))
     story.go(2 * DAY + 10)
 
     assert story.left() == [Left(2 * DAY, "young", "preempt", "urgent")]

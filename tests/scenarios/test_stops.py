@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.model.events import QueuesChanged, WorkloadChanged
+from mooring.model.events import Ended, QueuesChanged, WorkloadChanged
 from mooring.model.plan import Exhausted, Stopped
 from tests.build import gang, task
 from tests.scenarios.story import Left, Story, queue
@@ -29,12 +29,13 @@ def story() -> Story:
 
 
 def test_a_queue_on_hold_starts_nothing_and_keeps_what_runs(story: Story) -> None:
+    """Half of the devices become free; only the other queue may have them."""
     story.tell(20, team("hold")).at(30, task("new", 1, queue="team"))
-    story.at(100, task("last", 4, queue="other"))
-    story._runs["runs"] = 0
-    story.go(200)
+    story.tell(50, Ended("other")).go(60)
+    assert story.running() == ["runs"]
+    story.at(100, task("last", 4, queue="other")).go(200)
 
-    assert story.running() == ["other", "runs"]
+    assert story.running() == ["last", "runs"]
     assert story.why("waits") == story.why("new") == (Stopped("team"),)
     story.rests()
 
