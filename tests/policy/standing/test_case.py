@@ -185,13 +185,6 @@ def test_without_a_minimum_just_begun_work_may_be_asked() -> None:
     assert cause_of(line, flat("a2", 4), Terms(5000.0, MINIMA)) == "quota"
 
 
-def test_a_mover_has_run_its_minimum_and_may_leave() -> None:
-    case = Case(line_of(FLAT, []), flat("a9", 1), Terms(5000.0, MINIMA))
-    assert case.may_move(flat("a1", 1, since=3000.0))
-    assert not case.may_move(flat("a1", 1, since=4000.0))
-    assert not case.may_move(flat("a1", 1, since=0.0, preemptible=False))
-
-
 # -- whole exchanges ------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """Who may be asked to leave for whom, in profile `default`, as plain values.
 
-    overtaker, headroom   it is a guest: before its turn, while the newcomer's has come, or on lent
-                          room that the newcomer's queue asks back
+    overtaker, headroom   it is a guest: before its turn, while the newcomer's has come (and, for
+                          another queue, not covered by quota), or on lent room that is asked back
     preempt               same queue, lower priority; or a unit above a minimum, for a minimum
     quota                 not covered at any of its queues, and the newcomer's stays within quota
     fair-share            the same, its queue beyond share, and the newcomer's stays within share
@@ -37,7 +37,6 @@ QUOTA = "quota"
 FAIR_SHARE = "fair-share"
 LEXIMIN = "leximin"
 QUANTUM = "quantum"
-MOVE = "move"
 
 _WORST: Class = (LAST, inf)
 Legal = tuple["Item", str]
@@ -149,13 +148,9 @@ class Case:
         since = self.terms.now if victim.since is None else victim.since
         return self.terms.now - since >= least
 
-    def may_move(self, other: Item) -> bool:
-        """Return whether one who runs may be moved to make room."""
-        return other.preemptible and self.has_run(other, MOVE)
-
     def _causes(self, victim: Item, after: After, floor: Key | None) -> Iterator[str]:
         item, terms = self.item, self.terms
-        if terms.is_due and victim.overtaker:
+        if terms.is_due and victim.overtaker and self._is_in_the_way(victim):
             yield OVERTAKER
         if victim.lender in self._path:
             yield HEADROOM
@@ -165,6 +160,14 @@ class Case:
             yield PREEMPT
         if victim.workload in terms.quantum:
             yield QUANTUM
+
+    def _is_in_the_way(self, victim: Item) -> bool:
+        """Return whether an overtaker may be asked: not for another queue what quota covers."""
+        if victim.queue == self.item.queue:
+            return True
+        _, theirs = self.line.tree.common(self.item.queue, victim.queue)
+        classes = self.line.key(victim.name)[1][len(self.line.tree.path[theirs]) - 1 :]
+        return min(classes) > COVERED
 
     def _is_unit_for_minimum(self, victim: Item) -> bool:
         is_minimum = not self.item.unit
