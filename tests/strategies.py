@@ -665,6 +665,8 @@ def _as_used(policy: Policy) -> Policy:
         minimum_run_by=usual.minimum_run_by,
         saturation=usual.saturation,
     )
+    if policy.service != Policy().service:
+        policy = replace(policy, spread_within="")
     return replace(policy, fairness=fairness, eviction=eviction, undeclared=Policy().undeclared)
 
 

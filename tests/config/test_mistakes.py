@@ -156,6 +156,11 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "an unknown score": ("policy: {small: potental}", "policy.small", "did you mean 'potential'?"),
     "an unknown choice of devices": ("policy: {devices: best}", "policy.devices", "'lowest'"),
     "an unknown level of a policy": ("policy: {spread_within: x}", "policy.spread_within", "node"),
+    "a domain to spread inside without e-spread": (
+        "policy: {spread_within: cluster, service: spread}",
+        "policy.spread_within",
+        "give `service: e-spread`",
+    ),
     "no steps": ("policy: {search_steps: 0}", "policy.search_steps", "from 1"),
     "no half-life": ("policy: {mix_half_life: 0}", "policy.mix_half_life", "longer"),
     "a negative half-life": ("policy: {mix_half_life: -1}", "policy.mix_half_life", "like 90s"),

@@ -218,6 +218,26 @@ def test_it_stays_in_the_domain_of_its_group() -> None:
     story.rests()
 
 
+@pytest.mark.parametrize(
+    ("most", "level", "outside"), [(8, "", 0), (12, "", 4), (12, "rack", 0)], ids=str
+)
+def test_a_service_spreads_inside_its_domain_while_that_has_room(
+    most: int, level: str, outside: int
+) -> None:
+    """Then it goes on in another, unless it may not."""
+    policy = Policy(spread_within="rack")
+    story = Story("r1: a=4 b=4 | r2: c=4 d=4", queue("serving", 16), policy=policy)
+    small = service("web", 2, level=level, queue="serving")
+    story.at(0, small).go(5)
+    rack = "ab" if story.nodes("web")[0] in "ab" else "cd"
+    assert sorted(story.nodes("web")) == list(rack)
+    scale(story, 100, service("web", 2, most=most, level=level, queue="serving")).go(5000)
+
+    assert len([node for node in story.nodes("web") if node not in rack]) == outside
+    assert len([node for node in story.nodes("web") if node in rack]) == 8
+    story.rests()
+
+
 def test_it_stays_on_the_flavor_of_its_group() -> None:
     """The quota is for H100s; nobody on an A10 has to leave."""
     queues = queue("training"), queue("serving", {"H100": 4, "A10": 0})

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from mooring.config.parse import Table
 from mooring.config.reader import Cursor
 from mooring.config.rules import DEFAULT
+from mooring.model.settings import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mooring.config.reader import Fields
-    from mooring.model.settings import Policy
 
 OF_KAI, OF_KUEUE = "profile kai", "profile kueue"
 NOT_DEFAULT = {
@@ -34,7 +34,7 @@ def find_unused(fields: Fields, policy: Policy) -> None:
         return  # what it is to be nobody knows
     wrong = [mistake.path for mistake in fields.cursor.notes.mistakes]
     found = _in_default(fields) if profile == DEFAULT else _elsewhere(given)
-    for cursor, fix in found:
+    for cursor, fix in (*found, *_without_spread(given, policy)):
         if not any(path.startswith(cursor.path) for path in wrong):
             cursor.wrong(fix)
 
@@ -45,6 +45,15 @@ def _in_default(fields: Fields) -> Iterator[tuple[Cursor, str]]:
         for key, used_by in NOT_DEFAULT[form].items():
             if isinstance(place.value, Table) and key in place.value:
                 yield _at(place, key), f"remove it: only {used_by} goes by it"
+
+
+def _without_spread(given: Cursor, policy: Policy) -> Iterator[tuple[Cursor, str]]:
+    """Yield where services spread, if the rule that places them does not go by it."""
+    if policy.spread_within and policy.service != Policy().service and policy.profile == DEFAULT:
+        yield (
+            _at(given, "spread_within"),
+            "remove it, or give `service: e-spread`, which goes by it",
+        )
 
 
 def _elsewhere(given: Cursor) -> Iterator[tuple[Cursor, str]]:
