@@ -177,6 +177,7 @@ def test_unknown_columns_are_told_where_all_are_known(write: Callable[..., Path]
         ("a.csv", b"name,size\n\xff\xfe,1\n", "this cannot be read"),
         ("a.csv", b'name,size\n"' + b"a" * 200_000, "this cannot be read"),
     ],
+    ids=["no gzip", "cut short", "no text", "an endless cell"],
 )
 def test_a_file_that_cannot_be_read_is_told(
     tmp_path: Path, file: str, data: bytes, said: str
