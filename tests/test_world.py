@@ -291,7 +291,8 @@ def can_be_helped(story: Story, name: str, reason: Reason) -> bool:
             wanted = leaves[reason.group]
             alone = any(term.level == "rack" and not term.weight for term in wanted.apart)
             one_a_node = (wanted.ports or wanted.apart) and reason.level == "node"
-            return not (wanted.near or alone or one_a_node)  # there is only one new rack
+            spread = any(term.required for term in wanted.spread)
+            return not (wanted.near or spread or alone or one_a_node)  # there is one new rack
         case _:
             return True
 

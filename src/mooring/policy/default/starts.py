@@ -105,14 +105,17 @@ class Starts:
     def _why(self, entry: Entry, line: Line) -> tuple[Reason, ...]:
         """Return why there is no room for a line.
 
-        Where nobody is told, it only matters whether there could be any: that stays as it is.
+        Where nobody is told, it only matters whether there could be any: that stays as it is,
+        but for those to whom it matters who else is where.
         """
-        desk, (epoch, reasons) = self.desk, line.explained
-        if self.displacing.is_on or epoch != desk.books.epoch:
+        desk, (seen, reasons) = self.desk, line.explained
+        state = desk.books.epoch, desk.edits, desk.policy, desk.tree
+        is_social = any(leaf.shape.is_social for leaf in entry.workload.leaves())
+        if self.displacing.is_on or is_social or seen != state:
             closed = closed_kinds(desk, entry, line.ask)
             desk.placer.aim(line.ask.avoid, closed)
             reasons = why(desk.placer, line.ask)
-            line.explained = desk.books.epoch, reasons
+            line.explained = state, reasons
         return reasons
 
     def _closed(self, entry: Entry, ask: Ask) -> list[Reason]:

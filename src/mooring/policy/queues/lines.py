@@ -58,7 +58,7 @@ class Line:
     reasons: tuple[Reason, ...] = ()
     kind: object = None
     """Lines of one kind ask for the same, and differ only in who goes first."""
-    explained: tuple[int, tuple[Reason, ...]] = (-1, ())
+    explained: tuple[tuple[object, ...], tuple[Reason, ...]] = ((), ())
     """What last kept its head from room, and the epoch of the books then."""
     counted_at: int = -1
     """How far the log of the books was when the reasons were counted."""
