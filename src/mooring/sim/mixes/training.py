@@ -37,6 +37,8 @@ ALIKE = 0.9
 """How much the durations of a batch go together: 1 is equal."""
 BATCH_S = 60.0
 """Jobs of a batch come within that time."""
+CHECKPOINT_S = 1800.0
+"""Training saves its work that often."""
 BOUND = 0.5
 """Part of the gangs that must stay in one domain; the others should."""
 _NORMAL = NormalDist()
@@ -136,7 +138,13 @@ class Jobs:
             near = _near(middle, rng) if count > 1 else middle
             wanted = make_workload(f"job-{self._number:06d}", size, is_bound=is_bound)
             self._number += 1
-            wanted = replace(wanted, queue=team.queue, user=user, submitted_at=when)
+            wanted = replace(
+                wanted,
+                queue=team.queue,
+                user=user,
+                submitted_at=when,
+                checkpoint_every_s=CHECKPOINT_S,
+            )
             yield Arrival(when, wanted, self._duration(index, near))
 
     def _duration(self, index: int, quantile: float) -> float:
