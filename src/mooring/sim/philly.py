@@ -8,10 +8,8 @@ that work done twice counts.
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +18,7 @@ from mooring.model.events import Ended
 from mooring.model.plan import Evict
 from mooring.model.queues import Queue
 from mooring.model.settings import Eviction, Policy
+from mooring.sim import parallel
 from mooring.sim.run import Run
 from mooring.sim.traces.intake import Arrivals, Options
 from mooring.sim.traces.registry import find
@@ -136,18 +135,13 @@ def run_all(
     folder: str, runs: Sequence[tuple[int, str]], jobs: int, tick: Callable[[int], None]
 ) -> Iterator[Row]:
     """Yield the row of every (nodes, policy) as it is done, in so many processes."""
-    if jobs <= 1 or len(runs) <= 1:
-        yield from (run_one(folder, nodes, policy, tick=tick) for nodes, policy in runs)
-        return
-    pool = ProcessPoolExecutor(min(jobs, len(runs)), get_context("spawn"))
-    try:
-        waiting = [pool.submit(run_one, folder, nodes, policy) for nodes, policy in runs]
-        for future in as_completed(waiting):
-            row = future.result()
-            tick(row.jobs)
-            yield row
-    finally:
-        pool.shutdown(cancel_futures=True)
+    tasks = [(folder, nodes, policy) for nodes, policy in runs]
+    yield from parallel.run_all(_work, tasks, jobs, tick)
+
+
+def _work(task: tuple[str, int, str], tick: Callable[[int], None]) -> Row:
+    folder, nodes, policy = task
+    return run_one(folder, nodes, policy, tick=tick)
 
 
 class Waits:
