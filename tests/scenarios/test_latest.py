@@ -99,6 +99,34 @@ def test_it_moves_later_only_for_who_ranks_higher() -> None:
     assert latest(tale, "big") == [HOUR]
 
 
+def test_nothing_is_told_while_one_before_has_its_turn_and_cannot_start() -> None:
+    """When `first` ends is not known before it starts: told, it would be later all the time."""
+    policy = Policy(backfill=Backfill(reservations=2))
+    tale = Story("a=4", Queue("default", order="backfill"), policy=policy, grace_s=100.0)
+    tale.at(0, lasting(HOUR, task("runs", 2)), runs=600)
+    tale.at(1, lasting(HOUR, task("first", 4))).at(2, lasting(HOUR, task("second", 4)))
+    tale.at(3, task("small", 2)).at(620, task("late", 1)).go(500)
+    assert latest(tale, "second") == [2 * HOUR]
+
+    told = [latest(tale.go(at), "second") for at in (601, 630, 690)]
+
+    assert tale.waiting() == ["first", "late", "second"]
+    assert told == [[], [], []]
+    assert latest(tale.go(710), "second") == [700 + HOUR]
+
+
+def test_a_latest_start_behind_held_room_does_not_slip_while_others_leave() -> None:
+    """Room is held for `urgent` for two minutes at most; `late` makes all be looked at anew."""
+    tale = Story("a=4", Queue("default", order="easy"), grace_s=60.0)
+    tale.at(0, task("old", 4, priority=-1)).at(10, lasting(HOUR, task("urgent", 4, priority=1)))
+    tale.at(11, lasting(HOUR, task("big", 4))).at(30, task("late", 4, priority=-1))
+
+    told = [latest(tale.go(at), "big") for at in (20, 40, 80)]
+
+    assert tale.starts("urgent") == [70]
+    assert told == [[130 + HOUR], [130 + HOUR], [70 + HOUR]]
+
+
 def test_one_waits_for_the_flavor_that_it_needs() -> None:
     """Who runs for ever on the other node is no matter."""
     tale = Story("h=4 a=2", Queue("default", order="backfill"))

@@ -141,10 +141,15 @@ class Latest:
         return sorted(found, key=itemgetter(0))
 
     def _end(self, name: str, shadow: Shadow) -> float:
-        """Return when one ends in the shadow that is not over in reality."""
+        """Return when one ends in the shadow that is not over in reality; infinite: nobody knows.
+
+        Whose turn has come and who does not run yet ends later with every instant that it waits.
+        """
         real = self.desk.entries.get(name)
         if real is None:
             return self.desk.now
+        if not real.has_begun:
+            return inf
         since = real.started_at if real.running_since is None else real.running_since
         began = self.desk.now if since is None else since
         return max(shadow.starts.get(name, began), began) + longest(self.desk, real)

@@ -56,7 +56,9 @@ class Running:
         desk, name = self.desk, entry.workload.name
         since = entry.started_at if entry.running_since is None else entry.running_since
         hold = desk.holds.get(name)
-        if since is None or (hold is not None and not hold.is_growth):
+        if hold is not None and not hold.is_growth:
+            since = max(hold.until, desk.now)  # until then it waits for those who leave
+        elif since is None:
             since = desk.now
         end = since + longest(desk, entry)
         is_earlier = name in self._ends and end < self._ends.of(name)
