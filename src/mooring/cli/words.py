@@ -38,6 +38,7 @@ _EXCLUDED = {
     "selector": ("lacks a label that it selects", "lack a label that it selects"),
     "affinity": ("does not meet its node affinity", "do not meet its node affinity"),
     "taint": ("has a taint that it does not tolerate", "have taints that it does not tolerate"),
+    "filter": ("is excluded by the filter", "are excluded by the filter"),
     "failing": (
         "is avoided because work keeps failing there",
         "are avoided because work keeps failing there",

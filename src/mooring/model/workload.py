@@ -264,6 +264,12 @@ class Workload:
         return saved
 
     @property
+    def gpus(self) -> float:
+        """Return how many devices its minimum asks for; parts of one count as such."""
+        milli = sum(leaf.min * leaf.shape.gpus * leaf.shape.milli for leaf in self.leaves())
+        return milli / WHOLE
+
+    @property
     def root(self) -> PodGroup:
         """Return all groups as one."""
         return PodGroup("", groups=self.groups, topology=self.topology)

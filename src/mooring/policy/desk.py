@@ -17,6 +17,7 @@ from mooring.model.workload import Placement, TaskState
 from mooring.policy.backfill.calendar import LatestStarts
 from mooring.policy.headroom import Promises
 from mooring.policy.holds import Holds
+from mooring.policy.own import NOTHING_OWN
 from mooring.policy.placing.ask import Ask, compile_ask
 from mooring.policy.placing.beside import Beside
 from mooring.policy.placing.fit import Fits
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Decision
     from mooring.model.queues import Queue, ResourceGroup
     from mooring.model.settings import Policy
+    from mooring.policy.own import Own
     from mooring.policy.placing.ask import Part
     from mooring.policy.placing.profile import Profile
     from mooring.policy.queues.lines import Request
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
 class Desk:
     """One cluster as the policy sees it."""
 
-    def __init__(self, books: Books, policy: Policy, profile: Profile) -> None:
+    def __init__(
+        self, books: Books, policy: Policy, profile: Profile, own: Own = NOTHING_OWN
+    ) -> None:
         self.books = books
         self.policy = policy
+        self.own = own
         self.entries: dict[str, Entry] = {}
         self.now = 0.0
         self.decisions: list[Decision] = []
@@ -91,7 +96,7 @@ class Desk:
 
     def attach(self, profile: Profile) -> None:
         """Place by the rules of a profile."""
-        self.fits = Fits(self.books)
+        self.fits = Fits(self.books, self.own.filter)
         self.placer = Placer(self.books, self.fits, profile)
         self.placer.shun(self.shunned, self.failing)
 

@@ -106,6 +106,8 @@ class Hall:
         priority, shortness = -self.desk.priority(entry), 0.0
         if self.desk.tree.queues[self.queue_of[workload.name]].by == "estimate":
             shortness = LATER if workload.estimate_s is None else workload.estimate_s
+        if self.desk.own.order is not None:
+            deadline, shortness = 0.0, self.desk.own.order(workload)
         used = self.desk.usage.faded(entry.queue)
         age = workload.submitted_at, entry.sequence
         return int(grows), priority, used, deadline, shortness, *age

@@ -9,11 +9,15 @@ import numpy as np
 
 from mooring.model.columns import INT, Floats, Ints
 from mooring.model.demand import DeviceKind
+from mooring.policy.own import NodeStates, Task
+from mooring.policy.placing.constraints import Facts
 from mooring.policy.placing.devices import choose_devices
+from mooring.policy.placing.score import Plain, first_fit
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
     from mooring.model.demand import Demand
+    from mooring.policy import own
     from mooring.policy.placing.fit import Fit
     from mooring.policy.placing.mix import Mix
     from mooring.policy.placing.score import Score
@@ -75,6 +79,33 @@ class Board:
             column.values[rows] = score.raw(books, demand.shape, rows)
         column.cursor = books.log_end
         return column.values
+
+
+class OwnBoard(Board):
+    """Picks the node with the best score of an own function, which sees all nodes that fit.
+
+    Nothing is remembered: such a score may depend on everything that the function sees.
+    """
+
+    def __init__(self, function: own.Score) -> None:
+        super().__init__(Plain(first_fit))  # chooses devices
+        self._function = function
+        self._facts: Facts | None = None
+
+    def copy(self, mix: Mix) -> OwnBoard:
+        """Return a board for a fork."""
+        return OwnBoard(self._function)
+
+    def pick(self, fit: Fit, rows: slice) -> int:
+        """Return the best of these rows for one task; at least one must have room."""
+        books = fit.books
+        free = np.flatnonzero(fit.slots[-1][rows]) + rows.start
+        if len(free) == 1:
+            return int(free[0])
+        if self._facts is None or self._facts.epoch != books.epoch:
+            self._facts = Facts(books)
+        values = self._function(NodeStates(books, self._facts, free), Task.of(fit.demand.shape))
+        return _most_used(books, free[values == values.max()])
 
 
 def _most_used(books: Books, rows: Ints) -> int:

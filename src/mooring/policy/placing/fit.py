@@ -15,6 +15,7 @@ from mooring.model import mig
 from mooring.model.cluster import WHOLE
 from mooring.model.columns import INT, view, views
 from mooring.model.demand import DeviceKind
+from mooring.policy.own import NodeFacts, Task
 from mooring.policy.placing.constraints import Facts, exclusions, preference
 from mooring.policy.placing.social import Company, has_labels
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from mooring.model.books import Books
     from mooring.model.columns import Bools, Counts, Ints
     from mooring.model.demand import Demand
-    from mooring.model.workload import TaskTerm
+    from mooring.model.workload import Shape, TaskTerm
+    from mooring.policy.own import Filter
 
 MOST_ON_A_NODE = 10_000
 """More copies than this on one node are not counted, so that sums stay in 32 bits."""
@@ -268,8 +270,10 @@ def takes_instances(books: Books, row: int, device: int) -> bool:
 class Fits:
     """All fits of one set of books, made when first asked for."""
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, own: Filter | None = None) -> None:
         self.books = books
+        self._own = own
+        """Says besides which nodes may take tasks of a shape."""
         self._facts = Facts(books)
         self._fits: dict[tuple[int, int, float, Without], Fit] = {}
         self._wishes: dict[int, tuple[float, ...]] = {}
@@ -326,9 +330,19 @@ class Fits:
             return None
         return Company(self.books, demand, self._eligible(demand, flavor), rivals)
 
+    def exclusions(self, shape: Shape) -> list[tuple[str, Bools]]:
+        """Return which nodes each constraint of a shape excludes, and an own filter last."""
+        found = exclusions(self.books, self.facts(), shape)
+        if self._own is not None:
+            rows = np.flatnonzero(self.books.present)
+            excluded = np.zeros(self.books.count, np.bool_)
+            excluded[rows] = ~self._own(NodeFacts(self.books, self.facts(), rows), Task.of(shape))
+            found.append(("filter", excluded))
+        return found
+
     def _eligible(self, demand: Demand, flavor: int, *, ready: bool = True) -> Bools:
         """Return the nodes of a flavor that the constraints of a demand leave."""
-        found = exclusions(self.books, self.facts(), demand.shape)
+        found = self.exclusions(demand.shape)
         barred = [mask for by, mask in found if ready or by != "not-ready"]
         eligible: Bools = self.books.present.copy()
         for mask in barred:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from mooring.model.demand import DeviceKind
 from mooring.model.settings import Policy
+from mooring.policy.own import NOTHING_OWN
 from mooring.policy.placing.ask import is_below_node
-from mooring.policy.placing.board import Board
+from mooring.policy.placing.board import Board, OwnBoard
 from mooring.policy.placing.devices import RULES
 from mooring.policy.placing.score import SCORES
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
     from mooring.model.topology import Tree
+    from mooring.policy.own import Own
     from mooring.policy.placing.ask import Part
     from mooring.policy.placing.mix import Mix
 
@@ -22,6 +24,8 @@ BY_DOMAIN = ("e-binpack", "e-spread")
 """Rules that choose domains by counting; all others are scores of nodes."""
 KUEUE = "kueue"
 """How profile `kueue` chooses domains, unless the policy names another rule than by default."""
+OWN = "own"
+"""The score that a user has handed in as a function."""
 
 
 def unknown_names(policy: Policy) -> list[str]:
@@ -41,14 +45,18 @@ def unknown_names(policy: Policy) -> list[str]:
 class Profile:
     """Which rule places what."""
 
-    def __init__(self, policy: Policy, mix: Mix) -> None:
-        if policy.profile == KUEUE:
+    def __init__(self, policy: Policy, mix: Mix, own: Own = NOTHING_OWN) -> None:
+        if own.score is not None:
+            policy = replace(policy, small=OWN, rest="", gang=OWN, service=OWN)
+        elif policy.profile == KUEUE:
             policy = _with_own_rule(policy, KUEUE)
         self.policy = policy
         self.devices = policy.devices
         self.search_steps = policy.search_steps
         names = dict.fromkeys((policy.small, policy.rest, policy.gang, policy.service))
         self.scores = {n: Board(SCORES[n](mix)) for n in names if n in SCORES}
+        if own.score is not None:
+            self.scores[OWN] = OwnBoard(own.score)
 
     def copy(self, mix: Mix) -> Profile:
         """Return the profile of a fork."""
@@ -75,7 +83,7 @@ class Profile:
         else:
             rule = self.policy.gang
         by_thousandths = leaf.demand.kind not in (DeviceKind.MEMORY, DeviceKind.MIG)
-        return rule if rule not in SCORES or by_thousandths else "e-binpack"
+        return rule if rule not in self.scores or by_thousandths else "e-binpack"
 
     def spread_level(self, tree: Tree) -> int:
         """Return the level of the one domain that a service spreads inside."""

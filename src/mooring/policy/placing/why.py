@@ -10,7 +10,6 @@ from mooring.model.books import BY_NODE
 from mooring.model.demand import DeviceKind
 from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether
 from mooring.model.resources import GPU
-from mooring.policy.placing.constraints import exclusions
 from mooring.policy.placing.fit import ANY_FLAVOR
 from mooring.policy.placing.place import ANYWHERE
 from mooring.policy.placing.room import room_for
@@ -159,7 +158,7 @@ def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
             counts[by] = counts.get(by, 0) + number
         left = left & ~nodes
 
-    for by, nodes in exclusions(books, placer.fits.facts(), demand.shape):
+    for by, nodes in placer.fits.exclusions(demand.shape):
         blame(by, nodes)
     blame("failing", ~fit.allowed & _rows_of(placer, placer.failing))
     blame("quota", np.isin(books.kind, placer.barred))

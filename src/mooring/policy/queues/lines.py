@@ -25,7 +25,8 @@ LOOK_AGAIN_S = 60.0
 
 Rank = tuple[int, int, float, float, float, float, int]
 """Growth after minimum; then higher priority, less used where queues stand in line by that, earlier
-deadline, shorter estimate where the queue goes by that, submission, and coming."""
+deadline, shorter estimate where the queue goes by that (for both: what an own function says),
+submission, and coming."""
 Request = dict[int, int]
 """Amounts by pair."""
 Item = tuple[str, str]
