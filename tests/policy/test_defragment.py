@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.metrics import gpu_columns, gpu_node_fragmentation_ratio
-from mooring.model.events import Adopted, NodeJoined, PolicyChanged, Submitted
+from mooring.model.events import Adopted, NodeJoined, PolicyChanged, QueuesChanged, Submitted
 from mooring.model.plan import Bind, Evict, Leaving, Moving, Reserve
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
@@ -24,12 +24,14 @@ from tests.build import (
     cluster,
     evicts,
     gang,
+    group,
     on,
     picture,
     reasons,
     share,
     task,
     used,
+    workload,
 )
 
 if TYPE_CHECKING:
@@ -211,6 +213,40 @@ def test_moves_keep_to_the_flavor_that_is_charged() -> None:
     wanted = task("whole", 8, models=["H100"])
 
     assert world.submit(wanted).engine.defragmentation(HOUR) is None
+
+
+def two_kinds(text: str, work: Workload, *groups: str) -> World:
+    """Return tasks on a H100 node and an A100 node, and one that wants all of the H100 node."""
+    quotas = (Quota(GPU, "H100", quota=8000), Quota(GPU, "A100", quota=2000))
+    world = cluster(text, on("b", model="A100"), policy=PLAIN)
+    world.see(QueuesChanged((Queue("default", quotas=quotas),)))
+    numbers = [groups[:n].count(name) for n, name in enumerate(groups)]
+    there = zip(groups, numbers, "ab", strict=True)
+    places = tuple(Placement(name, (number,), (at,), (0b11,)) for name, number, at in there)
+    world.see(Adopted(timed(work, 6.0), places))
+    return world.submit(task("whole", 4, models=["H100"]))
+
+
+def test_a_group_moves_to_the_kind_of_nodes_that_it_was_on() -> None:
+    """There is more room on the A100 node, but not the quota for it."""
+    halves = [group(name, gpus=2) for name in ("one", "two")]
+    world = two_kinds("a=4 b=8 c=2", workload("pair", *halves), "one", "two")
+    world.adopt(replace(task("t", 2), preemptible=False), {"b": [0b1100]})
+
+    assert moved(invoice(world)) == {"pair": ("c", "b")}
+
+    world.see(PolicyChanged(AUTOMATIC))
+    plan = world.cycle(HOUR)
+    kept = {d.workload: d.placements for d in plan.decisions if isinstance(d, Reserve)}
+    assert [each.nodes for each in kept["pair"]] == [("c",), ("b",)]
+    assert world.engine.books.charged("default")["A100", GPU] == 2000 + 2000
+
+
+def test_no_group_moves_from_nodes_of_two_kinds_to_one_of_them() -> None:
+    """There is room on the A100 node, but not the quota for twice as many of those."""
+    world = two_kinds("a=4 b=4", gang("pair", tasks=2, gpus=2), "main", "main")
+
+    assert world.engine.defragmentation(HOUR) is None
 
 
 def test_a_plan_has_no_more_moves_than_it_may() -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from mooring.model.books import BY_NODE
 from mooring.model.cluster import WHOLE
 from mooring.model.entry import Entry
 from mooring.model.invoice import Gain, Invoice, Move
@@ -33,9 +34,12 @@ from mooring.policy.victims.evict import Victim, attempt, remove, whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mooring.model.books import Books
     from mooring.model.columns import Ints
+    from mooring.model.entry import Members
     from mooring.model.workload import Placement
     from mooring.policy.placing.ask import Ask
+    from mooring.policy.queues.lines import Request
     from mooring.policy.standing.line import Name
     from mooring.policy.victims.departures import TaskKey
 
@@ -549,7 +553,8 @@ def _weight(victim: Victim) -> int:
 def place_again(desk: Desk, victim: Victim, avoid: tuple[str, ...] = ()) -> Mover | None:
     """Book another place for a workload that was removed, on nodes of the same kinds.
 
-    All that runs of it has a place again, on the same flavors; None: nothing is booked.
+    All that runs of it has a place again, on the same flavors, and is charged as before; None:
+    nothing is booked.
     """
     entry, books = victim.entry, desk.books
     tasks = {name: members.staying() for name, members in entry.members.items()}
@@ -557,18 +562,48 @@ def place_again(desk: Desk, victim: Victim, avoid: tuple[str, ...] = ()) -> Move
     if any(some and name not in {leaf.name for leaf in ask.leaves} for name, some in tasks.items()):
         return None
     ask = ask.with_counts({name: len(some) for name, some in tasks.items()})
-    ask = ask.with_codes({name: members.flavor for name, members in entry.members.items()})
-    ask = replace(ask, avoid=(*ask.avoid, *desk.closed_for(entry.workload.name), *avoid))
     rows = [entry.members[group].rows[task] for group, task in victim.tasks]
     kinds = {books.kind_of[row] for row in rows}
     barred = tuple(kind for kind in range(len(books.kinds)) if kind not in kinds)
+    ask = ask.with_codes({name: members.flavor for name, members in entry.members.items()})
+    if len(kinds) > 1:
+        ask = ask.with_codes({name: _code(books, each) for name, each in entry.members.items()})
+    ask = replace(ask, avoid=(*ask.avoid, *desk.closed_for(entry.workload.name), *avoid))
     placer, usual = desk.placer, desk.placer.profile
     placer.profile = usual.packing()  # else who is moved is in the way of the next one
+    mark = books.checkpoint()
     seats = attempt(desk, entry, Offer(ask, {}, barred))
     placer.profile = usual
     if seats is None:
         return None
-    return mover_to(desk, victim, seats)
+    if len(kinds) > 1 and charge_of(desk, entry, seats) != desk.size(entry):
+        books.rollback(mark)  # other numbers of its tasks are on each kind
+        return None
+    return mover_to(desk, victim, [_as_before(entry, each) for each in seats])
+
+
+def _code(books: Books, members: Members) -> int:
+    """Return where tasks are placed again: on their flavor, or nodes of the one kind they have."""
+    kinds = {books.kind_of[members.rows[task]] for task in members.staying()}
+    by_node = members.flavor == BY_NODE and members.group.shape.gpus
+    return kinds.pop() if by_node and len(kinds) == 1 else members.flavor
+
+
+def _as_before(entry: Entry, seats: Seats) -> Seats:
+    """Return seats that are charged by node if those of the same group were before."""
+    return replace(seats, part=replace(seats.part, code=entry.members[seats.part.name].flavor))
+
+
+def charge_of(desk: Desk, entry: Entry, found: Sequence[Seats]) -> Request:
+    """Return what a workload is charged for booked seats."""
+    books, total = desk.books, dict[int, int]()
+    for each in found:
+        assert each.part.demand is not None
+        for row in each.rows:
+            code = books.charged_kind_of[row] if each.part.code == BY_NODE else each.part.code
+            for pair, amount in books.bill(each.part.demand, entry.account, code):
+                total[pair] = total.get(pair, 0) + amount
+    return total
 
 
 def mover_to(desk: Desk, victim: Victim, seats: list[Seats]) -> Mover:
