@@ -20,7 +20,15 @@ from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
-from mooring.cli.simulate import Output, add_load, compare, rules_of, simulate, trial_of
+from mooring.cli.simulate import (
+    Output,
+    add_load,
+    compare,
+    rules_of,
+    rules_of_all,
+    simulate,
+    trial_of,
+)
 from mooring.cli.traces import Conversion, convert, list_traces
 from mooring.config import (
     ConfigError,
@@ -406,7 +414,10 @@ def _add_simulate(commands: Commands) -> None:
         _add_output(made)
 
 
-_POLICY = f"{', '.join(NAMED)}, a policy file, or NAME=FILE"
+_POLICY = (
+    f"{', '.join(NAMED)}, or a policy file; NAME=POLICY gives it a name, and "
+    "POLICY,order=PATH,score=PATH,filter=PATH own functions: FILE.py:FUNCTION or MODULE:FUNCTION"
+)
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
@@ -420,7 +431,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     trial = replace(trial_of(arguments, trace_options(arguments)), keeps_waits=True)
     trials = [
         replace(trial, rules=rules, seed=seed)
-        for rules in map(rules_of, arguments.policy)
+        for rules in rules_of_all(arguments.policy)
         for seed in dict.fromkeys(arguments.seed)
     ]
     return compare(trials, arguments.jobs or os.cpu_count() or 1, _output_of(arguments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,6 +18,7 @@ from mooring.report import Run, as_data, headline, write_csv, write_page
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
+from mooring.sim.own import Said, own_of
 from mooring.sim.parallel import run_all
 from mooring.sim.run import Delays
 from mooring.sim.study import NAMED, Outcome, Rules, Source, Trial, got_worse, run_trial
@@ -82,20 +83,45 @@ class Spread:
 
 
 def rules_of(text: str) -> Rules:
-    """Return the policy of that name, or of a policy file (`NAME=FILE` gives it a name)."""
-    if text in NAMED:
-        return NAMED[text]
-    name, sign, path = text.partition("=")
-    path = path if sign else text
-    if not Path(path).is_file():
+    """Return the policy of that name, or of a policy file, perhaps with own functions.
+
+    `NAME=` before it gives it a name; what it may be followed by is read in `sim.own`.
+    """
+    said = Said.of(text)
+    policy = said.policy or ("default" if said.own else "")
+    if policy in NAMED:
+        rules = NAMED[policy]
+    elif Path(policy).is_file():
+        found = load_policy(policy)
+        rules = Rules(Path(policy).stem, found.policy, queues=found.queues)
+    else:
         known = ", ".join(NAMED)
         raise StudyError(f"{text}: there is no such file, and no such policy: {known}")
-    found = load_policy(path)
-    return Rules(name if sign else Path(path).stem, found.policy, queues=found.queues)
+    if said.own:
+        own_of(said.own)  # mistakes are told before anything runs
+        if rules.policy.profile != "default":
+            what = f"own functions go with profile default, not with {rules.policy.profile}"
+            raise StudyError(f"--policy {text}: {what}")
+    return replace(rules, name=said.name or "+".join([rules.name, *said.functions]), own=said.own)
+
+
+def rules_of_all(texts: Sequence[str]) -> list[Rules]:
+    """Return several policies, each under a name of its own."""
+    found: dict[str, Rules] = {}
+    for text in dict.fromkeys(texts):
+        rules = rules_of(text)
+        if rules.name in found:
+            what = f"there are two policies {rules.name}; give one a name: NAME={text}"
+            raise StudyError(f"--policy {text}: {what}")
+        found[rules.name] = rules
+    return list(found.values())
 
 
 def simulate(trial: Trial, output: Output) -> int:
     """Make one run and print its numbers; return the exit code."""
+    if trial.journal and trial.rules.own:
+        what = "a run by own functions cannot be replayed; leave out --journal or the functions"
+        raise StudyError(f"--journal {trial.journal}: {what}")
     began = monotonic()
     with progress() as bar:
         total = None if trial.until_s == inf else int(trial.until_s)

@@ -49,6 +49,7 @@ from mooring.policy.defragment import Bounds, Planner
 from mooring.policy.desk import Desk
 from mooring.policy.kai.court import KaiCourt
 from mooring.policy.kueue.court import KueueCourt
+from mooring.policy.own import NOTHING_OWN
 from mooring.policy.placing.mix import Mix
 from mooring.policy.placing.profile import KUEUE, Profile
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from mooring.model.topology import Topology
     from mooring.policy.court import Court
     from mooring.policy.headroom import Promise
+    from mooring.policy.own import Own
 
 EMPTY = Plan()
 MOST_ROUNDS = 64
@@ -77,12 +79,14 @@ COURTS: dict[str, Callable[[Desk], Court]] = {
 class Engine:
     """Decides for one cluster."""
 
+    # wide: each has a good default
     def __init__(
         self,
         topology: Topology,
         policy: Policy = Policy(),
         memory: Memory = Memory(),
         queues: Sequence[Queue] = (DEFAULT_QUEUE,),
+        own: Own = NOTHING_OWN,
     ) -> None:
         check.check_policy(policy)
         check.check_headroom(policy, queues, ())
@@ -92,7 +96,7 @@ class Engine:
         self._arrivals = Arrivals(Mix(learns=policy.mix_learns))
         self._arrivals.mix.load(memory)
         self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
-        self.desk = Desk(self.books, policy, Profile(policy, self._arrivals.mix))
+        self.desk = Desk(self.books, policy, Profile(policy, self._arrivals.mix, own), own)
         self.desk.set_queues(self.queues)
         self._needs = Needs(self.desk, COURTS[policy.profile](self.desk))
         self._nodes = Nodes(self.desk, self._needs)
@@ -160,7 +164,7 @@ class Engine:
         mix.learns = policy.mix_learns
         self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
         self.desk.policy = policy
-        self.desk.attach(Profile(policy, mix))
+        self.desk.attach(Profile(policy, mix, self.desk.own))
         self.desk.set_queues(self.queues)
         if changed:
             self._needs.move_to(COURTS[policy.profile](self.desk))
@@ -260,7 +264,7 @@ class Engine:
     def empty(self) -> Engine:
         """Return an engine of the same cluster and policy in which nothing runs or waits."""
         self._nodes.settle()
-        new = Engine(self.books.topology, self.policy, queues=self.queues)
+        new = Engine(self.books.topology, self.policy, queues=self.queues, own=self.desk.own)
         for row, node in enumerate(self.books.nodes):
             if self.books.present[row]:
                 new.observe(NodeJoined(node))

@@ -114,7 +114,7 @@ class Excluded:
 
     group: str
     by: str
-    """not-ready, gpu-model, selector, affinity, taint, failing, quota, refused, tasks, or a
+    """not-ready, gpu-model, selector, affinity, taint, filter, failing, quota, refused, tasks, or a
     resource's name."""
     nodes: int
 

@@ -19,6 +19,7 @@ from mooring.model.events import Ended, NodeJoined, Submitted
 from mooring.model.memory import Memory
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
+from mooring.policy.own import NOTHING_OWN
 from mooring.sim.loop import Loop
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mooring.model.events import Event
     from mooring.model.plan import Plan
     from mooring.model.workload import Workload
+    from mooring.policy.own import Own
     from mooring.sim.load import Arrival, Load
     from mooring.sim.loop import Listener
 
@@ -105,11 +107,12 @@ class Run:
         *,
         delays: Delays = AT_ONCE,
         memory: Memory = Memory(),
+        own: Own = NOTHING_OWN,
     ) -> None:
         queues = tuple(load.queues)
         self.start = Scenario(0.0, load.topology, load.nodes, queues, policy, memory=memory)
         """All that was there before anything happened, as a journal begins with."""
-        self.engine = Engine(load.topology, policy, memory, queues)
+        self.engine = Engine(load.topology, policy, memory, queues, own)
         for node in load.nodes:
             self.engine.observe(NodeJoined(node))
         self.work = Work(delays.restart_s)

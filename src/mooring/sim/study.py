@@ -16,6 +16,7 @@ from mooring.model.queues import Queue
 from mooring.model.settings import Policy
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
+from mooring.sim.own import Paths, own_of
 from mooring.sim.run import AT_ONCE, Delays, Run
 from mooring.sim.traces import Options as TraceOptions
 from mooring.sim.traces import find
@@ -42,6 +43,8 @@ class Rules:
     """Of all queues; empty: as the queues say."""
     queues: tuple[Queue, ...] = ()
     """None: those of the load."""
+    own: Paths = ()
+    """Functions of the user, by import path."""
 
     def applied(self, load: Load) -> Load:
         """Return a load with the queues of these rules."""
@@ -120,7 +123,8 @@ class Waits:
 def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
     """Make one run; `tick` hears of seconds of virtual time as they pass."""
     load = trial.rules.applied(trial.source.load(trial.seed))
-    run = Run(load, trial.rules.policy, [_Clock(tick).hear], delays=trial.delays)
+    own = own_of(trial.rules.own)
+    run = Run(load, trial.rules.policy, [_Clock(tick).hear], delays=trial.delays, own=own)
     waits = Waits() if trial.keeps_waits else None
     metrics = Metrics(run.start, trial.warm_up_s, None if waits is None else waits.add)
     run.loop.listen(metrics.hear)
