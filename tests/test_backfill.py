@@ -15,7 +15,7 @@ from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Policy
-from mooring.model.workload import Placement
+from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
 from tests.build import World, cluster, evicts, gang, picture, task
 from tests.plain_backfill import Cluster, Shadow, Work
@@ -264,3 +264,18 @@ def test_who_would_have_room_on_reserved_nodes_is_told_for_whom_they_are() -> No
     world.submit(task("small", 1)).cycle(1.0)
 
     assert world.engine.reasons("small") == (Blocked("big"),)
+
+
+def test_those_whose_turns_came_together_are_served_in_the_order_of_their_turns() -> None:
+    """Whoever lost its place first, and in a fork, which does not know that, too."""
+    world = cluster("a=4").see(QueuesChanged(BACKFILL)).run(task("w", 4))
+    world.run(task("x", 2), task("y", 2), task("z", 4), now=1.0)
+    world.end("w").run(now=2.0).run(task("last", 4), now=2.5)
+    assert {name: world.engine.shadow_starts()[name] for name in "xy"} == {"x": 2.0, "y": 2.0}
+
+    world.tasks("y", TaskState.FAILED).tasks("x", TaskState.FAILED)
+    fork = world.engine.fork()
+    plan = world.cycle(3.0)
+
+    assert [each.workload for each in plan.decisions] == ["x", "y"]
+    assert fork.decide(3.0) == plan

@@ -15,6 +15,7 @@ from mooring.model.events import (
     NodeChanged,
     NodeLeft,
     PolicyChanged,
+    QueuesChanged,
     Submitted,
     TasksChanged,
     WorkloadChanged,
@@ -1083,6 +1084,22 @@ def test_fork_knows_what_was_not_yet_told() -> None:
     fork = world.engine.fork()
 
     assert fork.decide(0.0) == world.cycle()
+
+
+def test_who_looks_does_not_change_in_what_order_it_is_told_who_waits() -> None:
+    """Queues are not told of in the order in which somebody came to wait there."""
+
+    def told(*, looks: bool) -> list[str]:
+        world = cluster("a=8").run(replace(task("low", 8), queue="other"))
+        world.submit(replace(task("high", 8, priority=1), queue="other")).cycle(1.0)
+        assert "high" in world.engine.desk.holds
+        world.see(QueuesChanged(QUEUES)).change("a", ready=False)
+        if looks:
+            world.engine.snapshot()  # the room that was kept will not do any more
+        plan = world.submit(task("new", 8)).cycle(2.0)
+        return [each.workload for each in plan.waiting]
+
+    assert told(looks=True) == told(looks=False) == ["high", "new"]
 
 
 def test_snapshot_makes_an_engine_with_the_same_reasons() -> None:

@@ -214,7 +214,7 @@ class Engine:
         desk.usage.note()
         wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
-        some = () if self._is_shadow else told  # nobody listens to a shadow
+        some = () if self._is_shadow else self._needs.in_order(told)  # nobody listens to a shadow
         waiting = tuple([Waiting(name, self.reasons(name)) for name in some])
         wakes += self._upkeep.expect(desk.decisions)
         wake_at = min((wake for wake in wakes if wake is not None), default=None)

@@ -13,6 +13,8 @@ from mooring.model.plan import Reason
 from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mooring.model.entry import Entry
     from mooring.policy.court import Court
     from mooring.policy.desk import Desk
@@ -131,9 +133,14 @@ class Needs:
 
     def waiting(self) -> list[str]:
         """Return the workloads that wait to start, to be complete or to grow, in order of rank."""
-        entries = self.desk.entries
-        incomplete = sorted(self.incomplete, key=lambda name: self.seniority(entries[name]))
+        incomplete = self.in_order(self.incomplete)
         return list(dict.fromkeys([*incomplete, *self.desk.holds, *self.court.waiting()]))
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Return those of some that have not ended, the senior ones first."""
+        entries = self.desk.entries
+        found = [name for name in names if name in entries]
+        return sorted(found, key=lambda name: self.seniority(entries[name]))
 
     def seniority(self, entry: Entry) -> tuple[int, float, int]:
         """Return who comes first among those who wait outside all lines."""

@@ -49,6 +49,8 @@ class Shadow:
         self.beside = beside
         self.starts: dict[str, float] = {}
         """When each started there, in order."""
+        self._numbers: dict[str, int] = {}
+        """Who of them was first, where they started at the same time."""
         self.ended: dict[str, float] = {}
         """How long those ran that are over in reality, and not yet there."""
         self.ends: list[tuple[float, str]] = []
@@ -78,11 +80,26 @@ class Shadow:
             return
         if ran_s is None:
             self.beside.observe(Ended(name))
-            self.starts.pop(name, None)
+            self._forget(name)
             return
         self.ended[name] = ran_s
         if name in self.starts:
             heappush(self.ends, (max(self.starts[name] + ran_s, now), name))
+
+    # -- turns ------------------------------------------------------------------------------
+
+    def begin(self, name: str, at: float) -> None:
+        """Note that a workload starts there, after all others that do at this time."""
+        self.starts[name] = at
+        self._numbers[name] = next(reversed(self._numbers.values()), 0) + 1
+
+    def turn_of(self, name: str) -> tuple[float, int]:
+        """Return by what those are in order whose turns have come."""
+        return self.starts[name], self._numbers[name]
+
+    def _forget(self, name: str) -> None:
+        self.starts.pop(name, None)
+        self._numbers.pop(name, None)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -99,7 +116,7 @@ class Shadow:
         if name in self.beside.entries() and name in self.ended:
             self.beside.observe(Ended(name))
             del self.ended[name]
-            self.starts.pop(name, None)
+            self._forget(name)
 
     def _decide(self, at: float) -> Iterator[str]:
         """Decide there, let all that is decided come true, and say who started."""
@@ -115,7 +132,7 @@ class Shadow:
             case Bind(name, placement, _):
                 self._become(name, placement.group, placement.tasks, TaskState.RUNNING, at)
                 if name not in self.starts:
-                    self.starts[name] = at
+                    self.begin(name, at)
                     if name in self.ended:
                         heappush(self.ends, (at + self.ended[name], name))
                     yield name
@@ -168,6 +185,7 @@ class Shadow:
         """Return the shadow of a fork."""
         new = Shadow(self.beside.fork())
         new.starts, new.ended, new.ends = dict(self.starts), dict(self.ended), list(self.ends)
+        new._numbers = dict(self._numbers)
         return new
 
 
@@ -178,7 +196,7 @@ def cast_shadow(engine: Engine, now: float) -> Shadow:
     shadow = Shadow(beside)
     for name, entry in list(beside.entries().items()):
         if entry.has_begun:
-            shadow.starts[name] = now if entry.started_at is None else entry.started_at
+            shadow.begin(name, now if entry.started_at is None else entry.started_at)
         else:
             beside.observe(WorkloadChanged(stripped(entry.workload)))
         for group, members in entry.members.items():
@@ -204,7 +222,7 @@ def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
             over = max(0.0, now - run.started_at)
         _bring_back(beside, run)
         if run.started_at is not None:
-            shadow.starts[name] = run.started_at
+            shadow.begin(name, run.started_at)
         if over is not None:
             shadow.ended[name] = over
             if run.started_at is not None:

@@ -150,7 +150,7 @@ class Turns:
         starts = self.shadow.starts
         some = starts if self._back is None else [name for name in self._back if name in starts]
         found = [name for name in some if court.is_waiting(name)]
-        found.sort(key=starts.__getitem__)
+        found.sort(key=self.shadow.turn_of)
         desk.due = dict.fromkeys(found)
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
         desk.due = dict.fromkeys(blocked)

@@ -282,7 +282,8 @@ class Waiting:
 class Plan:
     """All that should be done at one instant.
 
-    `waiting` holds what changed since the last plan; `Engine.reasons` knows all.
+    `waiting` holds what changed since the last plan, the senior ones first; `Engine.reasons` knows
+    all.
     """
 
     decisions: tuple[Decision, ...] = ()
