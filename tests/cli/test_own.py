@@ -1,0 +1,103 @@
+"""Own functions on the command line: compared, in several processes, and refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mooring.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Captured = pytest.CaptureFixture[str]
+SMALL = ["--cluster", "32", "--days", "0.02", "--load", "4"]
+MINE = """
+def largest_first(workload):
+    return -workload.gpus
+
+def emptiest(nodes, task):
+    return nodes.free_gpus
+
+def halves(nodes, task):
+    return (nodes.index % 2 == 0) == (task.gpus < 8)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder with own functions the current one."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path
+
+
+def compared(capsys: Captured, *options: str) -> dict[str, dict[str, float]]:
+    """Return the headlines by policy."""
+    assert main(["compare", *SMALL, *options, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    return {run["name"]: run for run in told["runs"]}
+
+
+def test_own_functions_beside_a_named_policy(capsys: Captured) -> None:
+    """In two processes the same comes out as in one; every function makes a difference."""
+    own = [
+        "fifo,order=mine.py:largest_first",
+        "empty=e-binpack,score=mine.py:emptiest",
+        "e-binpack,filter=mine.py:halves",
+    ]
+    options = ["--policy", "fifo", "e-binpack", *own, "--jobs"]
+    found = compared(capsys, *options, "1")
+    assert list(found) == ["fifo", "e-binpack", "fifo+largest_first", "empty", "e-binpack+halves"]
+    assert compared(capsys, *options, "2") == found
+    fifo, packed, largest, empty, halves = ({**run, "name": ""} for run in found.values())
+    assert largest != fifo != packed
+    assert halves != packed
+    assert empty == fifo  # `spread` is just that
+
+
+def test_one_run_by_an_own_order(capsys: Captured) -> None:
+    assert main(["simulate", *SMALL, "--days", "0.01", "--policy", "order=mine:largest_first"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["default+largest_first"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["simulate", "--policy", "score=mine.py:fullest"], "there is no function fullest"),
+        (["simulate", "--policy", "score=mine.py:largest_first"], "cannot be called with nodes"),
+        (["compare", "--policy", "default", "x=,order=yours.py:f"], "there is no file yours.py"),
+        (["compare", "--policy", "x=fifo", "x=default"], "two policies x; give one a name"),
+        (["simulate", "--policy", "nobody,score=mine.py:emptiest"], "no such policy: fifo"),
+        (["simulate", "--policy", "kai.yaml,score=mine.py:emptiest"], "not with kai"),
+        (
+            ["simulate", "--journal", "j", "--policy", "score=mine.py:emptiest"],
+            "--journal j: a run by own functions cannot be replayed",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(
+    folder: Path, capsys: Captured, options: list[str], expected: str
+) -> None:
+    (folder / "kai.yaml").write_text("policy: {profile: kai}\n")
+    assert main([options[0], *SMALL, *options[1:]]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert expected in told[0]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_mistakes_of_a_run_are_told_from_every_process(
+    folder: Path, capsys: Captured, jobs: str
+) -> None:
+    (folder / "bad.py").write_text("def f(nodes, task):\n    return nodes.names[-1000]\n")
+    options = ["--policy", "fifo", "fifo,score=bad.py:f", "--jobs", jobs]
+    assert main(["compare", *SMALL, *options]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == (
+        "--policy score=bad.py:f: it raises IndexError: list index out of range (bad.py, line 2)"
+    )
