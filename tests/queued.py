@@ -578,7 +578,7 @@ class Told(NamedTuple):
     starts: int = 0
 
     def __add__(self, other: object) -> Told:
-        assert isinstance(other, Told)
+        assert isinstance(other, Told), f"{other!r} was not seen in stories"
         return Told(*map(sum, zip(self, other, strict=True)))
 
 

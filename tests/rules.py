@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mooring.model.entry import NOWHERE
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.resources import GPU, PODS
 from mooring.model.workload import TaskState, Workload
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Plan
     from mooring.model.workload import PodGroup, Shape
     from mooring.policy.desk import Desk
+    from mooring.policy.queues.quota import Shortage
     from mooring.policy.queues.share import Yardstick
     from mooring.policy.queues.tree import QueueTree
     from mooring.policy.victims.evict import Victim
@@ -42,6 +42,8 @@ FOR_NOBODY = (
     "lost-node", "lost-task", "stale-gang", "resized", "run-limit", "drain", "inactive", "failed",
     "defragment",
 )  # fmt: skip
+MOVED = ("move", "defragment")
+"""Who leaves for these has another place in the same plan."""
 RECLAIMED = ("quota", "fair-share", "leximin")
 Amounts = dict[int, int]
 """By pair."""
@@ -79,7 +81,7 @@ def flavors_of(engine: Engine, name: str, row: int, code: int) -> dict[str, str]
     if code <= -2:
         return dict(books.assignments[-2 - code])
     kind = books.kinds[books.charged_kind_of[row] if code == -1 else code]
-    assert len(kind) == 1, name
+    assert len(kind) == 1, f"{name} is charged by node, on one with the flavors {kind}"
     return Everything(kind[0])
 
 
@@ -307,6 +309,8 @@ class Judge:
         self.engine = moment.engine
         self.exchanges = 0
         self._asked: dict[str, list[Evict]] = {}
+        self._moved: dict[str, dict[Spot, Amounts]] = {}
+        """Tasks without another place yet, and what they are charged: that stays as it is."""
 
     @property
     def tree(self) -> QueueTree:
@@ -334,6 +338,7 @@ class Judge:
                 case _:
                     pass
         assert not self._asked, f"somebody leaves for nobody: {self._asked}"
+        assert not self._moved, f"somebody is moved to nowhere: {self._moved}"
         if self.is_default:
             leaves = [each for each in plan.decisions if isinstance(each, Evict)]
             both = {s for each in every for s in each.spots} & {s for e in leaves for s in e.spots}
@@ -356,23 +361,28 @@ class Judge:
             }
             if self.engine.desk.holds.get(name) is not hold and not seats <= bound:
                 runs = self.moment.runs[name]
+                given_up = runs.kept - {(group, task) for _, group, task, _ in seats & bound}
+                runs.charges = {s: c for s, c in runs.charges.items() if s not in given_up}
                 runs.held, runs.started = False, NOT_YET
-                runs.charges = {s: c for s, c in runs.charges.items() if self._is_placed(name, s)}
-
-    def _is_placed(self, name: str, spot: Spot) -> bool:
-        members = self.engine.entries()[name].members[spot[0]]
-        return bool(members.rows[spot[1]] != NOWHERE)
 
     def _evict(self, evict: Evict) -> None:
-        runs = self.moment.runs[evict.workload]
-        assert all((evict.group, task) in runs.charges for task in evict.tasks), evict
-        assert bool(evict.beneficiary) == (evict.cause in FOR_ANOTHER), evict
-        assert evict.cause in (*FOR_ANOTHER, *FOR_NOBODY), evict
-        if evict.beneficiary and evict.cause != "move":
+        name, cause = evict.workload, evict.cause
+        runs, moved = self.moment.runs[name], self._moved.get(name, {})
+        spots = [(evict.group, task) for task in evict.tasks]
+        gone = [spot for spot in spots if spot not in runs.charges or spot in moved]
+        assert not gone, f"{gone} of {name} have no place to leave: {evict}"
+        assert cause in (*FOR_ANOTHER, *FOR_NOBODY), f"{cause!r} is no cause: {evict}"
+        is_for = "another" if cause in FOR_ANOTHER else "nobody"
+        assert bool(evict.beneficiary) == (cause in FOR_ANOTHER), (
+            f"{cause} is for {is_for}: {evict}"
+        )
+        if cause in MOVED:
+            self._moved[name] = moved | {spot: runs.charges[spot] for spot in spots}
+        elif evict.beneficiary:
             self._asked.setdefault(evict.beneficiary, []).append(evict)
         else:
-            for task in evict.tasks:
-                del runs.charges[evict.group, task]
+            for spot in spots:
+                del runs.charges[spot]
 
     # -- starts
 
@@ -387,7 +397,8 @@ class Judge:
                 amounts = self.moment._bill(entry, bind.placement.group, row, members.flavor)
                 charges[bind.placement.group, task] = amounts
         if runs.held:
-            assert runs.begun or runs.charges.keys() <= charges.keys(), name
+            lacks = sorted(runs.charges.keys() - charges.keys())
+            assert runs.begun or not lacks, f"{name} starts without {lacks}, kept for it"
         elif not runs.charges:
             if self.is_default or not runs.begun:  # kai completes while others leave
                 self._check_gang(entry, charges)
@@ -416,7 +427,9 @@ class Judge:
             done = members.states.count(TaskState.FINISHED)
             have = self._bound[entry.workload.name, group] + done
             enough = members.group.min <= have or 0 < members.group.partial <= have
-            assert enough or entry.workload.root.needed, (entry.workload.name, group, charges)
+            least = f"{members.group.min} of {group}"
+            said = f"{entry.workload.name} starts with {have}, not {least}: {sorted(charges)}"
+            assert enough or entry.workload.root.needed, said
 
     def _check_quota(self, name: str, request: Amounts) -> None:
         """Limits and lending hold for what is admitted; fixed work only uses quota."""
@@ -432,12 +445,24 @@ class Judge:
                     assert usage[queue][pair] + amount <= most, said
         if not self.is_default:
             return
-        assert self.engine.desk.ledger.blocker(runs.queue, request, usage) is None, name
+        short = self.engine.desk.ledger.blocker(runs.queue, request, usage)
+        assert short is None, f"{name}: {self._in_words(short)}"
         grows = runs.begun and runs.workload.semi_preemptible
         if runs.fixed and not grows:
             fixed = self.moment.fixed()
             over = self.engine.desk.ledger.over_quota_fixed(runs.queue, request, fixed)
-            assert over is None, (name, over)
+            assert over is None, f"{name} is fixed, and {self._pair(*over)} has no quota for it"
+
+    def _in_words(self, short: Shortage) -> str:
+        """Return what is short, and by which rule."""
+        wanted = f"{short.wanted} wanted and {short.left} left"
+        return f"{wanted} of {self._pair(short.queue, short.pair)} by {short.rule}"
+
+    def _pair(self, queue: int, pair: int) -> str:
+        """Return a queue and one of the pairs that it is charged for, in words."""
+        flavor, resource = self.tree.pairs[pair]
+        of = self.tree.names[queue] if queue != NOBODY else "all queues"
+        return f"{flavor or 'any'} {resource} of {of}"
 
     # -- exchanges
 
@@ -457,7 +482,9 @@ class Judge:
                 code = parts[placement.group].code if placement.group in parts else -1
                 code = self.engine.books.kind_of[row] if code == -1 else code
                 charges[placement.group, task] = moment._bill(entry, placement.group, row, code)
-        request = total(charges.values())
+        moved = self._moved.pop(name, {})
+        self._check_moved(name, moved, charges)
+        request = total(charge for spot, charge in charges.items() if spot not in moved)
         gone: dict[str, dict[Spot, str]] = {}
         for evict in evicts:
             for task in evict.tasks:
@@ -468,7 +495,7 @@ class Judge:
                 del moment.runs[victim].charges[spot]
         self._check_quota(name, request)
         mine = moment.runs[name]
-        grows = bool(mine.charges)
+        grows = any(spot not in moved for spot in mine.charges)
         mine.charges.update(charges)
         if not grows:
             mine.held, mine.started = True, float(entry.start_number)
@@ -483,11 +510,23 @@ class Judge:
             exchange.check()
         mine.is_bold = entry.past.is_bold
 
+    def _check_moved(
+        self, name: str, moved: dict[Spot, Amounts], charges: dict[Spot, Amounts]
+    ) -> None:
+        """Who is moved has a place for all that is moved, and is charged what it was charged.
+
+        Quota may be less than when it started: a move is no admission.
+        """
+        lacks = sorted(moved.keys() - charges.keys())
+        assert not lacks, f"{name} is moved without {lacks}"
+        old, new = total(moved.values()), total(charges[spot] for spot in moved)
+        assert old == new, f"{name} was charged {old} and is charged {new} after its move"
+
     def _check_victims(self, name: str, gone: dict[str, dict[Spot, str]]) -> None:
         """Whole workloads leave, or only what is above a minimum; never what cannot be asked."""
         for victim, spots in gone.items():
             runs = self.moment.runs[victim]
-            assert victim != name
+            assert victim != name, f"{name} leaves for itself"
             assert runs.workload.preemptible, f"{victim} is not preemptible"
             assert not runs.held, f"{victim} has not started"
             left = [spot for spot in runs.charges if spot not in spots and spot not in runs.kept]
@@ -550,12 +589,13 @@ class Exchange:
     def _check_cause(self, item: Item, cause: str) -> None:
         p, tree = self.p, self.tree
         if cause == "preempt":
-            assert item.queue == p.queue, (item, p)
+            assert item.queue == p.queue, f"{item} is preempted from another queue, by {p}"
             assert item.priority <= p.priority, f"{item} outranks {p}"
             rules = [tree.queues[queue].eviction.within_queue for queue in tree.path[p.queue]]
             rule = next((each for each in rules if each), "")
             is_lower = item.priority < p.priority
-            assert is_lower or (not p.unit and (item.unit or rule == "lower-or-newer"))
+            may = is_lower or (not p.unit and (item.unit or rule == "lower-or-newer"))
+            assert may, f"{item} is preempted by its equal {p}; the rule is {rule!r}"
         if cause not in RECLAIMED:
             return
         mine, theirs = tree.common(p.queue, item.queue)
@@ -569,7 +609,9 @@ class Exchange:
         bounds = {"quota": self.yardstick.quota, "fair-share": self.yardstick.share}.get(cause)
         for pair, _ in p.size if bounds else ():
             assert bounds is not None
-            assert after[mine][pair] <= bounds[mine][pair], (cause, item, p)
+            has, most = after[mine][pair], bounds[mine][pair]
+            said = f"{item.name} leaves by {cause} for {p.name}, and {tree.names[mine]} has"
+            assert has <= most, f"{said} {has} of {most} then"
 
     def _check_time(self, item: Item, cause: str) -> None:
         engine, workload = self.judge.engine, self.before.runs[item.workload].workload
@@ -610,5 +652,7 @@ def check_usage(engine: Engine) -> None:
     charged_only = [e for e in engine.entries().values() if e.charged_only]
     if charged_only:
         return
-    assert engine.books.usage.tolist() == moment.usage()
-    assert engine.books.fixed.tolist() == moment.usage(fixed=True)
+    for fixed, found in ((False, engine.books.usage), (True, engine.books.fixed)):
+        used, follows = found.tolist(), moment.usage(fixed=fixed)
+        what = "of fixed work " if fixed else ""
+        assert used == follows, f"the books have {used} {what}in use, and {follows} follows"
