@@ -279,3 +279,18 @@ def test_those_whose_turns_came_together_are_served_in_the_order_of_their_turns(
 
     assert [each.workload for each in plan.decisions] == ["x", "y"]
     assert fork.decide(3.0) == plan
+
+
+def test_in_strict_order_a_turn_does_not_go_before_those_who_rank_higher() -> None:
+    """Nor are nodes reserved for it: one who is before it might need just those."""
+    queues = (Queue("fills", order="backfill"), Queue("strict", order="strict"))
+    world = cluster("a=4 b=4").see(QueuesChanged(queues))
+    world.run(replace(task("keeps", 4), queue="fills"), replace(task("late", 4), queue="strict"))
+    world.run(replace(task("waits", 4), queue="fills"), now=1.0)
+    assert set(world.engine.shadow_starts()) == {"keeps", "late"}
+    first = replace(gang("first", tasks=2, gpus=4), queue="strict", deadline_at=1000.0)
+
+    world.run(first, now=2.0).tasks("late", TaskState.FAILED).run(now=3.0)
+
+    assert world.engine.reasons("late") == (Blocked("first"),)
+    assert world.engine.desk.reserved == {}

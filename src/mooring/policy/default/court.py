@@ -186,10 +186,15 @@ class DefaultCourt:
         self._displacing.is_on = False
 
     def serve_due(self, name: str) -> bool:
-        """Serve one whose turn has come, whatever its line; return whether it no longer waits."""
+        """Serve one whose turn has come, whatever its line; return whether it no longer waits.
+
+        In strict order those before it are served first.
+        """
         lines = self._hall.find(name)
         if lines is None or (name, "") not in lines:
             return True
+        if self._is_to_follow(name, lines):
+            return False
         line = lines.line_of((name, ""))
         reasons: list[Reason] = []
         if self._starts.attempt(self.desk.entries[name], line, reasons):
@@ -225,11 +230,21 @@ class DefaultCourt:
         return lines is not None and (name, "") in lines
 
     def could_start(self, name: str) -> bool:
-        """Return whether one that waits could start if only others ended."""
+        """Return whether one that waits could start if only others ended who run."""
         entry = self.desk.entries[name]
         line = self._hall.lines_of(entry).line_of((name, ""))
         is_kept_off = any(isinstance(reason, Promised) for reason in line.reasons)
-        return not gate(self.desk, entry) and could_start(line) and not is_kept_off
+        if gate(self.desk, entry) or not could_start(line) or is_kept_off:
+            return False
+        lines = self._hall.lines_of(entry)
+        return not self._is_to_follow(name, lines) and not self._hall.blocked(entry, line)[1]
+
+    def _is_to_follow(self, name: str, lines: Lines) -> bool:
+        """Return whether one stands in strict order behind another that has yet to be tried."""
+        if self.desk.tree.order[self._hall.queue_of[name]] != "strict":
+            return False
+        first = lines.peek()
+        return first is not None and lines.rank_of(first[1]) < lines.rank_of((name, ""))
 
     def ask_of(self, name: str) -> Ask:
         """Return what one that waits asks for."""
