@@ -11,6 +11,7 @@ import pytest
 from mooring.cli.main import main, parser
 from mooring.metrics import Summary
 from mooring.model.plan import Reason
+from mooring.policy.own import NodeStates, Own, Task
 from mooring.policy.placing.devices import RULES
 from mooring.policy.placing.profile import BY_DOMAIN
 from mooring.policy.placing.score import SCORES
@@ -86,6 +87,37 @@ def test_commands_of_the_page_on_simulation_run(
 @pytest.mark.parametrize("name", [*MIXES, *NAMED, *NUMBERS])
 def test_mixes_policies_and_numbers_are_explained(name: str) -> None:
     assert f"`{name}`" in SIMULATE
+
+
+OWN = (ROOT / "docs/own-policy.md").read_text("utf-8")
+(PYTHON,) = re.findall(r"^```python\n(.*?)^```$", OWN, re.M | re.S)
+((OWN_COMMAND, OWN_OUTPUT),) = re.findall(
+    r"^```console\n\$ mooring ([^\n]*)\n(.*?)^```$", OWN, re.M | re.S
+)
+
+
+def test_the_own_policy_of_the_manual_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its ten lines are put into a file, and compared with the default as shown."""
+    assert len(PYTHON.splitlines()) <= 10
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mine.py").write_text(PYTHON, "utf-8")
+    assert main(OWN_COMMAND.split()) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[0].split() == OWN_OUTPUT.splitlines()[0].split()
+    table, shown = (text.partition("Waits")[0] for text in (told, OWN_OUTPUT))
+    assert rows(table) == rows(shown)
+    values = [line.split()[-3:] for line in table.splitlines() if line.startswith("GFR")]
+    assert len(set(values[0])) == 3  # every policy does as it says
+
+
+@pytest.mark.parametrize("of", [NodeStates, Task, Own], ids=lambda of: of.__name__)
+def test_all_that_own_functions_see_is_explained(of: type) -> None:
+    for name in (name for name in dir(of) if name[0] != "_" and name not in ("of",)):
+        assert re.search(rf"`{name}[`(]", OWN), name
 
 
 def test_readme_names_commands_and_targets_that_exist() -> None:
