@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.model.events import Ended, QueuesChanged
+from mooring.model.events import Adopted, Ended, QueuesChanged
 from mooring.model.plan import Blocked, Leaving, NotAllowed, OverQuota, Reason, Stopped
 from mooring.model.resources import amounts
 from mooring.model.settings import Policy
-from mooring.model.workload import PodGroup, Shape, Workload
+from mooring.model.workload import Placement, PodGroup, Shape, Workload
 from tests.policy.kueue.cases import Case, queues_of
 
 ALONE = "a cpu=10"
@@ -356,6 +356,30 @@ class TestGrowth:
         work = Workload("w", (PodGroup("main", shape, 2, 5),), "a")
         end = Case("a cpu=5", waiting="v a cpu=2 at=9", more_waiting=(work,)).settle()
         assert (end.runs, end.tasks("w")) == ("v w", 3)
+
+    def test_what_has_finished_but_for_its_growth_is_charged_where_it_would_go(self) -> None:
+        """It has no flavor, and no task on any node that would tell which."""
+        shape = Shape(amounts({"cpu": 1000}))
+        work = Workload("w", (PodGroup("main", shape, 1, 2),), "a")
+        done = Adopted(work, finished=(("main", (0,)),))
+        queues = "a x/cpu=2 y/cpu=2"
+        one = Case(queues, "v a cpu=2 on=x", more_running=(done,)).settle()
+        assert (one.tasks("w"), one.nodes("w")) == (1, "y=1")
+        none = Case(queues, "v a cpu=2 on=x\nu a cpu=2 on=y", more_running=(done,)).settle()
+        assert (none.tasks("w"), none.starts) == (0, "")
+
+    def test_nobody_grows_beside_a_minimum_that_is_on_its_way_out(self) -> None:
+        """What it leaves is more than the other needs: enough for one of its own surplus."""
+        groups = [PodGroup(n, Shape(amounts({"cpu": c})), m, 1) for n, c, m in TWO]
+        places = (Placement("a", (0,), ("default",), (0,)),)
+        work = Adopted(Workload("w", tuple(groups), "a"), places)
+        case = Case("a cpu=4 within=lower-priority", "v a cpu=1", "h a cpu=2 prio=5")
+        end = replace(case, more_running=(work,)).decide()
+        assert (end.evicts, end.starts) == ("w:preempt", "")
+
+
+TWO = (("a", 3000, 1), ("b", 1000, 0))
+"""Groups: name, CPU, minimum."""
 
 
 def test_a_quiet_cycle_decides_nothing() -> None:

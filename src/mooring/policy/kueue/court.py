@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.books import BY_NODE
-from mooring.model.entry import NOWHERE
 from mooring.model.plan import Blocked
 from mooring.policy.kueue.cycle import Cycle
 from mooring.policy.kueue.lineup import Lineup
@@ -19,13 +18,16 @@ from mooring.policy.kueue.tally import Cohorts
 from mooring.policy.placing.ask import leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import gate, over_quota
+from mooring.policy.queues.offers import bar_short, gate, over_quota
 from mooring.policy.standing.plain import risks_in_order
 
 if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
+    from mooring.policy.placing.beside import Beside
+    from mooring.policy.queues.lines import Request
+    from mooring.policy.queues.quota import Shortage
     from mooring.policy.standing.plain import Risks
 
 Moment = tuple[int, int, int]
@@ -141,6 +143,8 @@ class KueueCourt:
         """Give running work more tasks where its queue may be charged and there is room."""
         for name in list(self._growing):
             entry = self.desk.entries[name]
+            if entry.is_incomplete:
+                continue  # what it would grow beside is on its way out, or lost
             reasons: list[Reason] = list(gate(self.desk, entry))
             grown = not reasons
             while grown:
@@ -161,14 +165,7 @@ class KueueCourt:
         tasks = growth(members, leaf)
         if not tasks:
             return False
-        code = members.flavor
-        if code == BY_NODE:
-            rows = [row for some in (members, *entry.members.values()) for row in some.rows]
-            row = next((row for row in rows if row != NOWHERE), NOWHERE)
-            code = desk.books.charged_kind_of[row] if row != NOWHERE else BY_NODE
-        bill = desk.books.bill(members.demand, entry.account, code)
-        request = {pair: amount * len(tasks) for pair, amount in bill}
-        shortage = desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
+        shortage = self._shortage(entry, beside, {name: tasks})
         if shortage is not None:
             reasons.append(over_quota(desk, entry, shortage))
             return False
@@ -180,6 +177,26 @@ class KueueCourt:
         for some, seats in found:
             desk.start(entry, some, seats)
         return True
+
+    def _shortage(
+        self, entry: Entry, beside: Beside, wanted: dict[str, list[int]]
+    ) -> Shortage | None:
+        """Return what stands against charging for more tasks.
+
+        What is charged by node is charged for the kind of nodes that it comes to; those are barred
+        that are short.
+        """
+        desk = self.desk
+
+        def short(request: Request) -> Shortage | None:
+            return desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
+
+        ((name, tasks),) = wanted.items()
+        members = entry.members[name]
+        if members.flavor == BY_NODE:
+            return bar_short(desk, entry, beside, wanted, short)
+        bill = desk.books.bill(members.demand, entry.account, members.flavor)
+        return short({pair: amount * len(tasks) for pair, amount in bill})
 
     # -- what is known ----------------------------------------------------------------------
 

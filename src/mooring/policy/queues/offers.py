@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from mooring.policy.queues.quota import FIXED
 from mooring.policy.queues.tree import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
@@ -348,8 +349,25 @@ def _close(
     desk: Desk, entry: Entry, beside: Beside, wanted: Mapping[str, Sequence[int]]
 ) -> Shortage | None:
     """Bar the kinds of nodes that cannot be charged for; return what is short if all are barred."""
+    if desk.policy.profile != "default":
+        return None
+    return bar_short(desk, entry, beside, wanted, partial(shortage_of, desk, entry))
+
+
+# wide: tasks that join others, and what they may be charged
+def bar_short(
+    desk: Desk,
+    entry: Entry,
+    beside: Beside,
+    wanted: Mapping[str, Sequence[int]],
+    short: Callable[[Request], Shortage | None],
+) -> Shortage | None:
+    """Bar the kinds of nodes that tasks would come to for which a queue is short of quota.
+
+    Return what was short first if there is no other place; None: there is one, or none at all.
+    """
     books = desk.books
-    if not desk.tree.pairs or desk.policy.profile != "default":
+    if not desk.tree.pairs:
         return None
     first: Shortage | None = None
     while True:
@@ -360,7 +378,7 @@ def _close(
         used = books.usage_of[entry.queue]
         request = {pair: used[pair] - was for pair, was in enumerate(before) if used[pair] > was}
         books.rollback(mark)
-        shortage = shortage_of(desk, entry, request)
+        shortage = short(request)
         if shortage is None:
             return None
         first = first or shortage
