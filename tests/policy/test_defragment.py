@@ -17,6 +17,7 @@ from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Eviction, Headroom, Policy
 from mooring.model.workload import Placement, TaskState
+from mooring.policy.defragment import free_of
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -709,3 +710,13 @@ def test_nobody_is_moved_for_one_whose_minimum_is_nothing() -> None:
     world.submit(gang("empty", tasks=0, most=1)).cycle(1.0)
 
     assert world.cycle(4000.0).decisions == ()
+
+
+def test_a_node_that_has_left_has_nothing_free() -> None:
+    """Its row stays for a while: that must not be seen in what is looked for."""
+    world = cluster("a=8 b=8").leave("b")
+    world.cycle(0.0)
+
+    alone = cluster("a=8")
+    alone.cycle(0.0)
+    assert free_of(world.engine.desk).tolist() == free_of(alone.engine.desk).tolist()

@@ -520,7 +520,8 @@ class Planner:
 
 def free_of(desk: Desk) -> Ints:
     """Return what is free on all nodes together, by resource."""
-    free: Ints = np.maximum(desk.books.open, 0).sum(axis=1)
+    there, some = desk.books.present, np.maximum(desk.books.open, 0)
+    free: Ints = (some if there.all() else some[:, there]).sum(axis=1)  # rows outlive their nodes
     return free
 
 
