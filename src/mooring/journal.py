@@ -289,13 +289,19 @@ class Recorder:
 
     A cycle without events whose plan is empty leaves no record: it must leave no trace in the
     engine either. A cycle that fails is recorded with an empty plan, so that a replay fails too.
+    One that goes on where another ended is given what that one had not written yet.
     """
 
-    def __init__(self, engine: Recorded, journal: Journal) -> None:
+    def __init__(self, engine: Recorded, journal: Journal, pending: Iterable[Event] = ()) -> None:
         self._engine = engine
         self._journal = journal
-        self._events: list[Event] = []
+        self._events: list[Event] = list(pending)
         self._now = journal.header.now
+
+    @property
+    def pending(self) -> tuple[Event, ...]:
+        """Return what was observed since the last cycle, which is written with the next one."""
+        return tuple(self._events)
 
     def observe(self, event: Event) -> None:
         """Take in a fact about the world."""

@@ -76,6 +76,25 @@ def test_a_start_takes_its_time() -> None:
     assert play(load, Delays(start_s=3.0)).ends == {"x": 13.0, "y": 26.0}
 
 
+def test_decisions_take_their_time_if_that_is_wanted() -> None:
+    """What is decided at 0 happens at 2; who comes meanwhile is heard of then, and runs at 4."""
+    load = load_of("a=1 b=1", (task("x", 1), 10.0), (task("y", 1, submitted_at=1.0), 10.0))
+
+    diary = play(load, Delays(decide_s=2.0))
+
+    assert diary.starts == [(0.0, "x"), (2.0, "y")]
+    assert diary.ends == {"x": 12.0, "y": 14.0}
+
+
+def test_time_that_decisions_take_here_can_count() -> None:
+    """However long it is, it is more than nothing."""
+    load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1), 10.0))
+
+    ends = play(load, Delays(decide_s=None)).ends
+
+    assert 10.0 < ends["x"] < ends["y"] - 10.0
+
+
 @pytest.mark.parametrize(
     ("every_s", "restart_s", "delays", "end"),
     [

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from mooring.model.events import (
     Adopted,
@@ -42,6 +41,8 @@ RunTime = Callable[["Workload"], float | None]
 """How long a workload runs once its minimum does; None or infinite: until someone ends it."""
 BrokenOff = Callable[["Workload", float, float], None]
 """Hears that a run was broken off: whose, when it began, and when it broke off."""
+Cost = Callable[[float | None], float]
+"""Of a decision: called with None before it, and with what came of that after; then in seconds."""
 
 _RANK: dict[type, int] = {
     Ended: 0,
@@ -60,6 +61,11 @@ _RANK: dict[type, int] = {
 _TIMER = 3
 _STARTING = (TaskState.ASSUMED, TaskState.BOUND)
 _LEAVING = (TaskState.RELEASING,)
+_KEPT = (
+    *("now", "cycles", "_busy_s", "_busy_until", "_sequence", "_heap", "_fed", "_taken"),
+    *("_observed", "_end_of", "_change_of", "_adopted", "_timer"),
+)
+"""What says where a loop stands."""
 
 
 class Driven(Protocol):
@@ -92,6 +98,7 @@ class Loop:
         start_s: float = 0.0,
         grace_s: float = 0.0,
         broken_off: BrokenOff = lambda workload, began_at, at: None,
+        cost: Cost | None = None,
     ) -> None:
         self.engine = engine
         self.now = -inf
@@ -101,12 +108,18 @@ class Loop:
         self._listeners = list(listeners)
         self._start_s = start_s
         self._grace_s = grace_s
-        self._sequence = count()
+        self._cost = cost
+        self._busy_s = 0.0
+        """How long the last decision took: what it asks for happens only then."""
+        self._busy_until = -inf
+        self._sequence = 0
         self._heap: list[tuple[float, int, int, Event | None, bool]] = []
         """Time, kind, sequence, fact (None: a timer), and whether it is an effect of a plan."""
         self._feed: Iterator[tuple[float, Event]] = iter(())
         self._fed: tuple[float, Event] | None = None
         """The next fact of the feed: only it is in memory."""
+        self._taken = 0
+        """Facts of the feed that have happened."""
         self._observed: list[Event] = []
         """What the engine was told since it last decided."""
         self._end_of: dict[str, tuple[int, float]] = {}
@@ -122,7 +135,9 @@ class Loop:
     def next_at(self) -> float:
         """Return the time of the next instant; infinite: nothing is to come."""
         first = self._heap[0][0] if self._heap else inf
-        return first if self._fed is None else min(first, self._fed[0])
+        if self._fed is not None and self._fed[0] < first:
+            first = self._fed[0]
+        return first if first >= self._busy_until else self._busy_until
 
     def at(self, time: float, event: Event) -> None:
         """Let a fact happen then."""
@@ -156,9 +171,10 @@ class Loop:
         while self._fed is not None and self._fed[0] <= now:
             self.at(*self._fed)
             self._fed = next(self._feed, None)
+            self._taken += 1
         self.now = now
         stirred = False
-        while heap and heap[0][0] == now:
+        while heap and heap[0][0] <= now:
             _, _, sequence, event, is_effect = heappop(heap)
             if event is None:
                 stirred |= not is_effect or sequence == self._timer
@@ -174,7 +190,8 @@ class Loop:
     def _push(self, time: float, rank: int, event: Event | None, *, is_effect: bool = False) -> int:
         if not self.now <= time < inf:
             raise ValueError(f"it is {self.now}: nothing can happen at {time}")
-        sequence = next(self._sequence)
+        sequence = self._sequence
+        self._sequence += 1
         heappush(self._heap, (time, rank, sequence, event, is_effect))
         return sequence
 
@@ -182,7 +199,9 @@ class Loop:
         self.engine.observe(event)
         self._observed.append(event)
         match event:
-            case TasksChanged() | BindRefused():
+            case TasksChanged():
+                self._mind(event.workload, self.now if event.at is None else event.at)
+            case BindRefused():
                 self._mind(event.workload, self.now)
             case Ended():
                 self._end_of.pop(event.workload, None)
@@ -201,7 +220,7 @@ class Loop:
 
     def _cycle(self, now: float) -> None:
         observed, self._observed = self._observed, []
-        plan = self.engine.decide(now)
+        plan = self._decide(now)
         self.cycles += 1
         leaving, self._adopted = self._adopted, []
         for event in leaving:
@@ -222,21 +241,46 @@ class Loop:
         for listener in self._listeners:
             listener(now, observed, plan)
 
+    def _decide(self, now: float) -> Plan:
+        """Let the engine decide; it hears of nothing more until that is done."""
+        if self._cost is None:
+            return self.engine.decide(now)
+        begin = self._cost(None)
+        plan = self.engine.decide(now)
+        self._busy_s = self._cost(begin)
+        self._busy_until = now + self._busy_s
+        return plan
+
+    # -- saved and continued ----------------------------------------------------------------
+
+    def saved(self) -> dict[str, Any]:
+        """Return where the loop stands, but for the engine and what its feed is made of."""
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Stand where another loop stood, whose feed was the same; this one has not begun."""
+        for _ in range(saved["_taken"]):
+            self._fed = next(self._feed, None)
+        if self._fed != saved["_fed"]:
+            raise ValueError("what is to come is not what it was")
+        self.__dict__.update(saved)
+
     # -- effects of a plan ------------------------------------------------------------------
 
     def _start(self, bind: Bind) -> None:
         """Let bound tasks run, at once or later."""
         placement = bind.placement
         runs = TasksChanged(bind.workload, placement.group, placement.tasks, TaskState.RUNNING)
-        if self._start_s:
-            self._later(self._start_s, replace(runs, at=self.now + self._start_s))
+        delay_s = self._busy_s + self._start_s
+        if delay_s:
+            self._later(delay_s, replace(runs, at=self.now + delay_s))
         else:
             self._observe(runs)  # no fact of an instant: the engine need not decide again for it
 
     def _release(self, evict: Evict) -> None:
         """Let evicted tasks go, and wait again."""
         pending = TasksChanged(evict.workload, evict.group, evict.tasks, TaskState.PENDING)
-        self._later(self._grace_s, pending)
+        self._later(self._busy_s + self._grace_s, pending)
         self._mind(evict.workload, self.now)
 
     def _later(self, delay_s: float, event: TasksChanged) -> None:

@@ -9,10 +9,12 @@ and is first busy for as long as its restart takes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 from mooring.engine import Engine
 from mooring.model.events import Ended, NodeJoined, Submitted
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from mooring.model.workload import Workload
     from mooring.policy.own import Own
     from mooring.sim.load import Arrival, Load
-    from mooring.sim.loop import Listener
+    from mooring.sim.loop import Cost, Listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,23 @@ class Delays:
     """What a restart takes where the workload has no `restart_cost_s` of its own."""
     grace_s: float = 0.0
     """From the decision to evict until the room is free."""
+    decide_s: float | None = 0.0
+    """What a decision takes; None: as long as it takes here, which no two runs have in common."""
+
+    @property
+    def cost(self) -> Cost | None:
+        """Return how the loop learns what a decision takes; None: nothing."""
+        if self.decide_s is None:
+            return _measured
+        return partial(_given, self.decide_s) if self.decide_s else None
+
+
+def _measured(begin: float | None) -> float:
+    return perf_counter() - (begin or 0.0)
+
+
+def _given(seconds: float, begin: float | None) -> float:
+    return seconds
 
 
 AT_ONCE = Delays()
@@ -123,12 +142,24 @@ class Run:
             start_s=delays.start_s,
             grace_s=delays.grace_s,
             broken_off=self.work.broken_off,
+            cost=delays.cost,
         )
         self.loop.feed(merge(self._submitted(load.arrivals), load.changes, key=itemgetter(0)))
 
     def run(self, until: float = inf) -> None:
         """Take every instant up to `until`."""
         self.loop.run(until)
+
+    def saved(self) -> dict[str, Any]:
+        """Return where the run stands, but for its load."""
+        loop, progress = self.loop.saved(), self.work.progress
+        return {"engine": self.engine, "loop": loop, "progress": progress}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Stand where another run of the same load stood; this one has not begun."""
+        self.engine = self.loop.engine = saved["engine"]
+        self.loop.restore(saved["loop"])
+        self.work.progress = saved["progress"]
 
     def _submitted(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Event]]:
         for arrival in arrivals:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from array import array
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from mooring.journal import Journal, Recorder
-from mooring.metrics import Metrics, Summary
+from mooring.metrics import Summary
 from mooring.metrics.frames import Film
 from mooring.model.plan import Plan
 from mooring.model.queues import Queue
 from mooring.model.settings import Policy
+from mooring.sim.live import Live, Waits
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
-from mooring.sim.own import Paths, own_of
-from mooring.sim.run import AT_ONCE, Delays, Run
+from mooring.sim.own import Paths
+from mooring.sim.run import AT_ONCE, Delays
 from mooring.sim.traces import Options as TraceOptions
 from mooring.sim.traces import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mooring.model.events import Event
     from mooring.sim.load import Load
 
-_BATCH = 256
-"""Records that a journal takes at a time."""
 NATIVE = Policy(small="spread", gang="spread", service="spread")
 """Each task to the node with the most left, as schedulers do that know no more."""
 
@@ -105,55 +100,23 @@ class Outcome:
     summary: Summary
     film: Film
     waits: Waits | None = None
-
-
-@dataclass(slots=True)
-class Waits:
-    """How long every workload waited that has started, by name."""
-
-    names: list[str] = field(default_factory=list)
-    seconds: array[float] = field(default_factory=lambda: array("d"))
-
-    def add(self, name: str, seconds: float) -> None:
-        """Note one that has started."""
-        self.names.append(name)
-        self.seconds.append(seconds)
+    is_whole: bool = True
+    """Nobody broke it off."""
 
 
 def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
     """Make one run; `tick` hears of seconds of virtual time as they pass."""
-    load = trial.rules.applied(trial.source.load(trial.seed))
-    own = own_of(trial.rules.own)
-    run = Run(load, trial.rules.policy, [_Clock(tick).hear], delays=trial.delays, own=own)
-    waits = Waits() if trial.keeps_waits else None
-    metrics = Metrics(run.start, trial.warm_up_s, None if waits is None else waits.add)
-    run.loop.listen(metrics.hear)
-    if trial.journal:
-        with closing(Journal.create(trial.journal, run.start, batch=_BATCH)) as journal:
-            run.loop.engine = Recorder(run.engine, journal)
-            run.run(trial.until_s)
-    else:
-        run.run(trial.until_s)
-    if trial.until_s < inf:
-        metrics.hear(trial.until_s, (), Plan())  # the last stretch counts too
-    return Outcome(trial, metrics.summary(), metrics.film(), waits)
+    live = Live(trial, tick)
+    return outcome_of(live, is_whole=live.go(trial.until_s))
 
 
-class _Clock:
-    """Tells how much virtual time has passed, now and then."""
-
-    EVERY_S = 600
-
-    def __init__(self, tick: Callable[[int], None]) -> None:
-        self._tick = tick
-        self._told = 0
-
-    def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
-        """Hear of a cycle."""
-        passed = int(now) - self._told
-        if passed >= self.EVERY_S:
-            self._told += passed
-            self._tick(passed)
+def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> Outcome:
+    """Return what came of a run, which is over: the last stretch counts too."""
+    trial = live.trial
+    end = trial.until_s if until_s is None else until_s
+    if is_whole and end < inf:
+        live.metrics.hear(end, (), Plan())
+    return Outcome(trial, live.metrics.summary(), live.metrics.film(), live.waits, is_whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ are counted in thousandths: shapes that ask for them by memory or by MIG profile
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
@@ -172,12 +173,20 @@ def gpu_clustering(books: Books, shape: Shape, rows: Ints) -> Floats:
         return np.zeros(len(rows))
     most = _biggest(books)[1]
     tag = gpus if milli == WHOLE else 0
-    same = books.counter(f"gpu-tag/{tag}", lambda other: _tag(other) == tag).take(rows)
-    every = books.counter("gpu-tag", lambda other: _tag(other) >= 0).take(rows)
+    same = books.counter(f"gpu-tag/{tag}", partial(_has_tag, tag)).take(rows)
+    every = books.counter("gpu-tag", _has_any_tag).take(rows)
     base = 25 * (most - _free(books, rows)) // most
     kind = np.where(same > 0, np.where(same == every, 75, 50), np.where(every > 0, 0, 25))
     score: Floats = (base + kind).astype(np.float64)
     return score
+
+
+def _has_tag(tag: int, shape: Shape) -> bool:
+    return _tag(shape) == tag
+
+
+def _has_any_tag(shape: Shape) -> bool:
+    return _tag(shape) >= 0
 
 
 def _tag(shape: Shape) -> int:

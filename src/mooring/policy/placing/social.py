@@ -6,6 +6,7 @@ Apart is mutual: a task that wants to be apart from this shape keeps it away too
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class Company:
         return self._at(level, counts) > 0
 
     def _matching(self, labels: Labels) -> Counts:
-        return self.books.counter(f"labels {labels}", lambda shape: has_labels(shape, labels))
+        return self.books.counter(f"labels {labels}", partial(has_labels, labels=labels))
 
     def _at(self, level: str, counts: NDArray[Any]) -> NDArray[Any]:
         """Return, for every node, the count in its domain of a level."""

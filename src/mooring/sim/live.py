@@ -1,0 +1,164 @@
+"""A trial under way: it can be stopped between two instants, saved and continued."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+from mooring.journal import Journal, JournalError, Recorder
+from mooring.metrics import Metrics
+from mooring.model.events import Event
+from mooring.sim.own import own_of
+from mooring.sim.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mooring.model.plan import Plan
+    from mooring.sim.study import Trial
+
+_BATCH = 256
+"""Records that a journal takes at a time."""
+_NAP_S = 0.1
+"""Longest sleep between two looks at whether to stop."""
+
+
+@dataclass(slots=True)
+class Waits:
+    """How long every workload waited that has started, by name."""
+
+    names: list[str] = field(default_factory=list)
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, name: str, seconds: float) -> None:
+        """Note one that has started."""
+        self.names.append(name)
+        self.seconds.append(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a trial stands, but for its load."""
+
+    run: dict[str, Any]
+    metrics: Metrics
+    waits: Waits | None
+    pending: tuple[Event, ...] = ()
+    """What the journal has not got yet."""
+    records: int = 0
+    """How many the journal had."""
+
+
+class Live:
+    """A trial under way; `tick` hears of seconds of virtual time as they pass."""
+
+    def __init__(
+        self, trial: Trial, tick: Callable[[int], None], state: State | None = None
+    ) -> None:
+        load = trial.rules.applied(trial.source.load(trial.seed))
+        self.trial = trial
+        own = own_of(trial.rules.own)
+        self.run = Run(load, trial.rules.policy, delays=trial.delays, own=own)
+        self._pending: tuple[Event, ...] = ()
+        self._records = 0
+        self._is_new = state is None
+        if state is None:
+            self.waits = Waits() if trial.keeps_waits else None
+            note = None if self.waits is None else self.waits.add
+            self.metrics = Metrics(self.run.start, trial.warm_up_s, note)
+        else:
+            self.run.restore(state.run)
+            self.metrics, self.waits = state.metrics, state.waits
+            self._pending, self._records = state.pending, state.records
+        self.run.loop.listen(Clock(tick, 0.0 if state is None else self.run.loop.now).hear)
+        self.run.loop.listen(self.metrics.hear)
+
+    def go(
+        self, until: float = inf, halt: Callable[[], bool] = lambda: False, pace: float = 0.0
+    ) -> bool:
+        """Go on up to `until`; return whether nothing told it to halt before.
+
+        With a pace, no more than so many virtual seconds pass in a second.
+        """
+        loop = self.run.loop
+        with ExitStack() as stack:
+            if self.trial.journal:
+                stack.callback(self._close, *self._open())
+            timing = _Pace(pace, loop.now, halt) if pace else None
+            while loop.next_at <= until:
+                if timing is not None:
+                    timing.wait(loop.next_at)
+                if halt():
+                    return False
+                if not loop.step():
+                    break
+            if timing is not None and until < inf:
+                timing.wait(until)
+        return not halt() or loop.next_at > until
+
+    def state(self) -> State:
+        """Return where it stands; it must not go on while that is in use."""
+        return State(self.run.saved(), self.metrics, self.waits, self._pending, self._records)
+
+    def _open(self) -> tuple[Journal, Recorder]:
+        """Let a journal be written: a new one, or more of the one that there is."""
+        path = self.trial.journal
+        if self._is_new:
+            journal = Journal.create(path, self.run.start, batch=_BATCH)
+        else:
+            journal = Journal.open(path, batch=_BATCH)
+        has = len(journal)
+        if has != self._records or journal.header != self.run.start:
+            journal.close()
+            raise JournalError(
+                f"{path}: this is not the journal of this run, which had {self._records} records "
+                f"when it was saved; here are {has}"
+            )
+        self._is_new = False
+        recorder = Recorder(self.run.engine, journal, self._pending)
+        self.run.loop.engine = recorder
+        return journal, recorder
+
+    def _close(self, journal: Journal, recorder: Recorder) -> None:
+        self.run.loop.engine = self.run.engine
+        self._pending = recorder.pending
+        journal.flush()
+        self._records = len(journal)
+        journal.close()
+
+
+class Clock:
+    """Tells how much virtual time has passed, now and then."""
+
+    EVERY_S = 600
+
+    def __init__(self, tick: Callable[[int], None], now: float) -> None:
+        self._tick = tick
+        self._told = int(max(now, 0.0))
+
+    def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        """Hear of a cycle."""
+        passed = int(now) - self._told
+        if passed >= self.EVERY_S:
+            self._told += passed
+            self._tick(passed)
+
+
+class _Pace:
+    """Lets virtual time pass no faster than so many seconds a second."""
+
+    def __init__(self, pace: float, now: float, halt: Callable[[], bool]) -> None:
+        self._pace = pace
+        self._first = max(now, 0.0)
+        self._began = monotonic()
+        self._halt = halt
+
+    def wait(self, time: float) -> None:
+        """Sleep until that moment has come, or there is reason to halt."""
+        due = self._began + (time - self._first) / self._pace
+        while (left := due - monotonic()) > 0 and not self._halt():
+            sleep(min(left, _NAP_S))

@@ -1,0 +1,175 @@
+"""Runs in files, to be continued: a line about the file, then where the run stands.
+
+What follows the line is the state of the engine itself, as it is in memory, so that a run that was
+saved and continued does exactly what an unbroken one does. So only the very code that wrote a file
+can read it; and, as with everything that is pickled, one must trust whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import marshal
+import os
+import pickle
+import platform
+import zlib
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mooring
+from mooring.model.columns import view
+from mooring.sim.live import Live, State
+from mooring.sim.study import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import DTypeLike, NDArray
+
+FORMAT = 1
+_KIND = "mooring run"
+_LONGEST_LINE = 1 << 16
+
+
+class SavedError(Exception):
+    """A saved run cannot be written, read or continued."""
+
+
+def save(live: Live, path: str | Path) -> None:
+    """Write where a run stands; what was in the file is replaced whole, or not at all."""
+    path, body = Path(path), io.BytesIO()
+    try:
+        _Pickler(body, pickle.HIGHEST_PROTOCOL).dump((live.trial, live.state()))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise SavedError(f"{path}: this run cannot be saved: {error}") from error
+    packed = zlib.compress(body.getbuffer(), 1)
+    line = {
+        "kind": _KIND,
+        "format": FORMAT,
+        "code": _code(),
+        "now": max(live.run.loop.now, 0.0),
+        "sha256": sha256(packed).hexdigest(),
+    }
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_bytes(json.dumps(line).encode() + b"\n" + packed)
+        os.replace(new, path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise SavedError(f"{path}: this cannot be written: {error.strerror}") from error
+
+
+def load(path: str | Path) -> tuple[Trial, State]:
+    """Read a run that was saved."""
+    try:
+        with Path(path).open("rb") as file:
+            line, packed = _line(path, file.readline(_LONGEST_LINE)), file.read()
+    except OSError as error:
+        raise SavedError(f"{path}: this cannot be read: {error.strerror}") from error
+    if line.get("format") != FORMAT:
+        raise SavedError(
+            f"{path}: its format is {line.get('format')}, and this release knows format {FORMAT}"
+        )
+    if line.get("code") != _code():
+        raise SavedError(
+            f"{path}: it was saved by {line.get('code')}, this is {_code()}: only the same code "
+            "goes on as an unbroken run would"
+        )
+    if line.get("sha256") != sha256(packed).hexdigest():
+        raise SavedError(f"{path}: the file is not complete, or was changed")
+    trial, state = pickle.loads(zlib.decompress(packed))
+    assert isinstance(trial, Trial)
+    assert isinstance(state, State)
+    return trial, state
+
+
+def resume(trial: Trial, state: State, tick: Callable[[int], None]) -> Live:
+    """Return the run where it stood; the trial may have another end or output."""
+    try:
+        return Live(trial, tick, state)
+    except ValueError as error:
+        raise SavedError(f"the run cannot be continued: {error}") from error
+
+
+def _line(path: str | Path, text: bytes) -> dict[str, object]:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        line = None
+    if not isinstance(line, dict) or line.get("kind") != _KIND:
+        raise SavedError(f"{path}: this is not a saved run")
+    return line
+
+
+@cache
+def _code() -> str:
+    """Return what the outcome of a run depends on: our code to the letter, Python and numpy."""
+    root, every = Path(mooring.__file__).parent, sha256()
+    for file in sorted(root.rglob("*.py")):
+        every.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    python = ".".join(platform.python_version_tuple()[:2])
+    release = f"mooring {mooring.__version__} ({every.hexdigest()[:12]})"
+    return f"{release}, Python {python}, numpy {np.__version__}"
+
+
+class _Pickler(pickle.Pickler):
+    """Keeps what columns, parts of them and views of them have in common: their memory.
+
+    Functions that were made inside of others are written with their code and what they enclose:
+    whoever reads them has the same code.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how a value is made again; most are made as usual."""
+        if type(value) is memoryview:
+            return view, (value.obj,)
+        if type(value) is np.ndarray and isinstance(value.base, np.ndarray):
+            base = value.base
+            offset = _address(value) - _address(base)
+            return _part, (base, offset, value.shape, value.strides, value.dtype)
+        if type(value) is FunctionType and "<" in value.__qualname__:
+            code, cells = marshal.dumps(value.__code__), value.__closure__ or ()
+            return _function, (code, value.__module__, value.__defaults__, cells)
+        if type(value) is CellType:
+            return _cell, (), value.cell_contents, None, None, _fill
+        return NotImplemented
+
+
+def _function(
+    code: bytes, module: str, defaults: tuple[Any, ...] | None, cells: tuple[CellType, ...]
+) -> FunctionType:
+    """Return a function that was made inside of another."""
+    names = import_module(module).__dict__
+    return FunctionType(marshal.loads(code), names, None, defaults, cells)
+
+
+def _cell() -> CellType:
+    return CellType()
+
+
+def _fill(cell: CellType, contents: object) -> None:
+    cell.cell_contents = contents
+
+
+def _address(column: NDArray[Any]) -> int:
+    address: int = column.__array_interface__["data"][0]
+    return address
+
+
+def _part(
+    base: NDArray[Any],
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    kind: DTypeLike,
+) -> NDArray[Any]:
+    """Return a part of a column, in the same memory."""
+    flat = base if base.flags.c_contiguous else base.T
+    return np.ndarray(shape, kind, flat, offset, strides)

@@ -1,0 +1,205 @@
+"""A run that is saved and continued does what an unbroken one does, record for record."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from mooring.journal import Journal, JournalError
+from mooring.model.settings import Policy
+from mooring.sim import saved
+from mooring.sim.live import Live
+from mooring.sim.mixes import Options
+from mooring.sim.run import Delays
+from mooring.sim.saved import SavedError, load, resume, save
+from mooring.sim.study import NAMED, Rules, Source, Trial, outcome_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mooring.model.plan import Record
+    from mooring.sim.study import Outcome
+
+HOUR = 3600.0
+CLUSTERING = Rules("clustering", Policy(small="gpu-clustering"), "best-effort")
+RULES = {**NAMED, "clustering": CLUSTERING}
+
+
+def trial_of(mix: str = "lab", rules: str = "default", seed: int = 0, **changes: object) -> Trial:
+    """Return some hours of a small cluster with more to do than it can, whose nodes fail."""
+    source = Source(mix, Options(gpus=48, days=1.5 / 24, load=1.3, failures=4000.0))
+    trial = Trial(source, RULES[rules], seed, HOUR / 4, 1.5 * HOUR, Delays(30.0, 60.0, 10.0), True)
+    return replace(trial, **changes)  # type: ignore[arg-type]
+
+
+def nothing(passed: int) -> None:
+    """Hear of nothing."""
+
+
+def recorded(trial: Trial, journal: Path, *stops: float) -> tuple[list[Record], Outcome]:
+    """Return the journal and the outcome of a run that is saved and read again at each stop."""
+    file = journal.with_suffix(".run")
+    live = Live(replace(trial, journal=str(journal)), nothing)
+    for stop in stops:
+        assert live.go(stop)
+        save(live, file)
+        live = resume(*load(file), nothing)
+    assert live.go(trial.until_s)
+    outcome = outcome_of(live, is_whole=True)
+    with Journal.open(journal) as written:
+        records = list(written.records())
+    journal.unlink()
+    return records, outcome
+
+
+@pytest.mark.parametrize(
+    ("mix", "rules", "stops"),
+    [
+        ("lab", "fifo", (1.2,)),
+        ("classic", "best-effort", (0.3, 1.0)),
+        ("mixed", "backfill", (1.0,)),
+        ("lab", "e-binpack", (0.0, 1.4)),
+        ("mixed", "default", (0.3, 1.1, 1.2)),
+        ("inference", "default", (1.25,)),
+        ("lab", "clustering", (1.0,)),
+    ],
+)
+def test_stops_change_nothing(
+    tmp_path: Path, mix: str, rules: str, stops: tuple[float, ...]
+) -> None:
+    trial = trial_of(mix, rules)
+
+    records, outcome = recorded(trial, tmp_path / "whole")
+    again, other = recorded(trial, tmp_path / "parts", *(stop * HOUR for stop in stops))
+
+    assert again == records
+    assert len(records) > 5
+    assert (other.summary, other.film, other.waits) == (
+        *(outcome.summary, outcome.film, outcome.waits),
+    )
+
+
+@pytest.mark.soak
+@given(
+    some.sampled_from(["lab", "classic", "inference", "mixed"]),
+    some.sampled_from(sorted(RULES)),
+    some.integers(0, 1000),
+    some.lists(some.floats(0.0, 1.5 * HOUR), min_size=1, max_size=3).map(sorted),
+)
+@settings(max_examples=100)
+def test_no_stop_changes_anything(
+    tmp_path_factory: pytest.TempPathFactory, mix: str, rules: str, seed: int, stops: list[float]
+) -> None:
+    folder, trial = tmp_path_factory.mktemp("runs"), trial_of(mix, rules, seed)
+    records, outcome = recorded(trial, folder / "whole")
+    again, other = recorded(trial, folder / "parts", *stops)
+    assert again == records
+    assert other.summary == outcome.summary
+
+
+CONTINUE = """
+import sys
+from mooring.sim.saved import load, resume
+from mooring.sim.study import outcome_of
+live = resume(*load(sys.argv[1]), lambda passed: None)
+live.go(live.trial.until_s)
+print(repr(outcome_of(live, is_whole=True).summary))
+"""
+
+
+def test_another_process_goes_on_the_same(tmp_path: Path) -> None:
+    """Not even the order of hashes is the same there."""
+    live = Live(trial_of("mixed"), nothing)
+    live.go(HOUR)
+    save(live, tmp_path / "run")
+    live.go(1.5 * HOUR)
+
+    environment = os.environ | {"PYTHONHASHSEED": "17"}
+    asked = [sys.executable, "-c", CONTINUE, str(tmp_path / "run")]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True, env=environment)
+
+    assert told.stdout.strip() == repr(outcome_of(live, is_whole=True).summary)
+
+
+# -- what cannot be continued ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a run saved after an hour."""
+    live = Live(trial_of(), nothing)
+    live.go(HOUR)
+    save(live, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("format", 99, "its format is 99, and this release knows format 1"),
+        ("code", "mooring 0.0.9", "it was saved by mooring 0.0.9, this is mooring"),
+        ("sha256", "0", "not complete, or was changed"),
+        ("kind", "cake", "this is not a saved run"),
+    ],
+)
+def test_a_file_of_another_kind_is_told(file: Path, key: str, value: object, told: str) -> None:
+    line, _, body = file.read_bytes().partition(b"\n")
+    file.write_bytes(json.dumps(json.loads(line) | {key: value}).encode() + b"\n" + body)
+    with pytest.raises(SavedError, match=told):
+        load(file)
+
+
+def test_half_a_file_is_told(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(SavedError, match="not complete"):
+        load(file)
+
+
+@pytest.mark.parametrize("text", [b"", b"\x80\x05N.", b"{}\n", b"[1]\n", b"\xff" * 100])
+def test_what_is_no_run_is_told(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "x").write_bytes(text)
+    with pytest.raises(SavedError, match="this is not a saved run"):
+        load(tmp_path / "x")
+
+
+def test_there_must_be_a_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(SavedError, match="cannot be read: No such file"):
+        load(tmp_path / "none")
+    with pytest.raises(SavedError, match="cannot be written: No such file"):
+        save(Live(trial_of(), nothing), tmp_path / "none" / "run")
+
+
+def test_work_that_is_not_what_it_was_is_told(file: Path) -> None:
+    trial, state = load(file)
+    with pytest.raises(SavedError, match="what is to come is not what it was"):
+        resume(replace(trial, seed=5), state, nothing)
+
+
+def test_a_failed_save_leaves_what_was_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = file.read_bytes()
+
+    def fail(*paths: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saved.os, "replace", fail)  # type: ignore[attr-defined]
+    with pytest.raises(SavedError, match="No space left"):
+        save(Live(trial_of(), nothing), file)
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["run"]
+
+
+def test_a_journal_that_went_on_without_the_run_is_told(tmp_path: Path) -> None:
+    live = Live(trial_of(journal=str(tmp_path / "journal")), nothing)
+    live.go(HOUR)
+    save(live, tmp_path / "run")
+    live.go(1.2 * HOUR)
+    with pytest.raises(JournalError, match="not the journal of this run"):
+        resume(*load(tmp_path / "run"), nothing).go(1.4 * HOUR)
