@@ -401,3 +401,34 @@ def test_a_fork_decides_alike() -> None:
     twin = end.engine.fork()
     assert twin.waiting() == end.engine.waiting()
     assert twin.decide(101.0) == end.engine.decide(101.0)
+
+
+RICH = "a x/cpu=2 y/cpu=2"
+POOR = """
+    co
+    a < co x/cpu=0 y/cpu=0
+    b < co x/cpu=2 y/cpu=2
+"""
+HALF_DONE = {
+    # name: (queues, what else runs, where the rest of it goes, and what that is charged to)
+    "where there is quota": (RICH, "", "x=1", "w@x"),
+    "on another flavor": (RICH, "v a cpu=2 on=x", "y=1", "w@y"),
+    "nowhere": (RICH, "v a cpu=2 on=x\nu a cpu=2 on=y", "", ""),
+    "what others lend": (POOR, "v b cpu=2 on=x", "y=1", "w@y"),
+    "nothing, for they need it": (POOR, "v b cpu=2 on=x\nu b cpu=2 on=y", "", ""),
+}
+
+
+@pytest.mark.parametrize(
+    ("queues", "running", "where", "starts"), HALF_DONE.values(), ids=HALF_DONE
+)
+def test_of_what_is_half_done_the_rest_starts_anew(
+    queues: str, running: str, where: str, starts: str
+) -> None:
+    """One of its groups has finished and nothing of it runs: it is charged as if it had come."""
+    one = PodGroup("one", Shape(amounts({"cpu": 1000})), 1)
+    work = Workload("w", (one, replace(one, name="two")), "a")
+    done = Adopted(work, finished=(("one", (0,)),))
+    end = Case(queues, running, more_running=(done,)).settle()
+    assert (end.nodes("w", "two"), end.starts) == (where, starts)
+    assert [type(reason) for reason in end.why("w")] == ([] if where else [OverQuota])

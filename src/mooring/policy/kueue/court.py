@@ -18,7 +18,7 @@ from mooring.policy.kueue.tally import Cohorts
 from mooring.policy.placing.ask import leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import bar_short, gate, over_quota
+from mooring.policy.queues.offers import bar_short, gate, over_quota, place_beside
 from mooring.policy.standing.plain import risks_in_order
 
 if TYPE_CHECKING:
@@ -165,14 +165,16 @@ class KueueCourt:
         tasks = growth(members, leaf)
         if not tasks:
             return False
-        shortage = self._shortage(entry, beside, {name: tasks})
+        wanted = {name: tasks}
+        shortage = self._shortage(entry, beside, wanted) if entry.is_placed else None
         if shortage is not None:
             reasons.append(over_quota(desk, entry, shortage))
             return False
-        found = beside.place({name: tasks})
+        own: list[Reason] = []
+        found = place_beside(desk, entry, beside, wanted, own)
         if found is None:
             ask = leaf_ask(leaf, len(tasks), entry.workload, entry.avoid)
-            reasons += why(desk.placer, ask, beside.bound(leaf))
+            reasons += own or why(desk.placer, ask, beside.bound(leaf))
             return False
         for some, seats in found:
             desk.start(entry, some, seats)

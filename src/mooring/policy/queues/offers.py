@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -325,7 +324,7 @@ def _ways(
     desk: Desk, entry: Entry, beside: Beside, wanted: Mapping[str, Sequence[int]]
 ) -> Iterator[Beside]:
     """Yield the flavors that groups may have of which nothing has a place yet, best first."""
-    groups = desk.groups_of(entry.queue) if desk.policy.profile == "default" else ()
+    groups = desk.groups_of(entry.queue) if _is_charged_anew(desk, entry) else ()
     empty = [name for name, members in entry.members.items() if not members.holding()]
     bare = [leaf for leaf in beside.root.leaves() if wanted.get(leaf.name) and leaf.name in empty]
     if not groups or not bare:
@@ -349,9 +348,24 @@ def _close(
     desk: Desk, entry: Entry, beside: Beside, wanted: Mapping[str, Sequence[int]]
 ) -> Shortage | None:
     """Bar the kinds of nodes that cannot be charged for; return what is short if all are barred."""
-    if desk.policy.profile != "default":
+    if not _is_charged_anew(desk, entry):
         return None
-    return bar_short(desk, entry, beside, wanted, partial(shortage_of, desk, entry))
+
+    def short(request: Request) -> Shortage | None:
+        if desk.policy.profile == "default":
+            return shortage_of(desk, entry, request)
+        return desk.ledger.blocker(entry.queue, request, desk.books.usage_of)
+
+    return bar_short(desk, entry, beside, wanted, short)
+
+
+def _is_charged_anew(desk: Desk, entry: Entry) -> bool:
+    """Return whether quota is asked for what a gang misses.
+
+    Profiles other than `default` complete what runs whatever quota says; where nothing runs any
+    more but some has finished, the rest is a new start.
+    """
+    return desk.policy.profile == "default" or not entry.is_placed
 
 
 # wide: tasks that join others, and what they may be charged
