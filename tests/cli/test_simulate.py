@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from signal import SIGINT
+from subprocess import PIPE
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mooring.cli import main
-from mooring.cli.simulate import Spread
+from mooring.report import Spread
 from tests.sim.traces.test_readers import write_traces
 
 if TYPE_CHECKING:
@@ -60,10 +66,9 @@ def test_policies_side_by_side_with_intervals(tmp_path: Path, capsys: Captured) 
     mean = told["policies"][0]["sor"]["mean"]
     assert mean == pytest.approx((told["runs"][0]["sor"] + told["runs"][1]["sor"]) / 2)
     assert page.read_text("utf-8").startswith("<!doctype html>")
-    assert [row.split(",")[0] for row in data.read_text().splitlines()] == [
-        "policy",
-        "fifo",
-        "default",
+    assert [row.split(",")[:2] for row in data.read_text().splitlines()] == [
+        ["policy", "seed"],
+        *([name, seed] for name in ("fifo", "default") for seed in "12"),
     ]
 
 
@@ -101,6 +106,122 @@ def test_a_journal_of_a_run_replays(tmp_path: Path, capsys: Captured) -> None:
     assert main(["simulate", *SMALL, "--journal", str(journal)]) == 0
     assert main(["replay", str(journal)]) == 0
     assert "every plan as it was" in capsys.readouterr().out
+
+
+def test_all_of_it_in_a_folder(tmp_path: Path, capsys: Captured) -> None:
+    """The page has the means over all seeds, and who waits longer, as the data have."""
+    options = ["--policy", "default", "fifo", "--seed", "1", "2", "--jobs", "1", "-o", "json"]
+    assert main(["compare", *SMALL, "--load", "3", *options, "--out", str(tmp_path / "x")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    files = {path.name: path.read_text("utf-8") for path in (tmp_path / "x").iterdir()}
+    assert set(files) == {"report.html", "runs.json", "runs.csv"}
+    assert json.loads(files["runs.json"]) == told
+    assert len(files["runs.csv"].splitlines()) == 1 + 4
+    assert told["worse"]
+    assert {row["policy"] for row in told["worse"]} == {"fifo"}
+    for row in told["worse"]:
+        assert row["to_s"] > row["from_s"]
+        assert row["workload"] in files["report.html"]
+    assert '"half_ci95":' in files["report.html"]
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "x").write_text("")
+    assert main(["simulate", *SMALL, "--out", str(tmp_path / "x")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+# -- stopped, saved and continued -----------------------------------------------------------------
+
+
+def test_a_saved_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path, capsys: Captured) -> None:
+    file, journals = tmp_path / "a.run", [str(tmp_path / name) for name in ("one", "two")]
+    assert main(["simulate", *SMALL, "--journal", journals[0], "-o", "json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    stop = ["--stop-at", "1h", "--save", str(file), "--journal", journals[1], "-o", "json"]
+    assert main(["simulate", *SMALL, *stop]) == 0
+    assert json.loads(capsys.readouterr().out)["end"] == 3600.0
+    assert main(["simulate", "--continue", str(file), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == whole
+    assert main(["replay", journals[1]]) == 0
+
+
+def test_only_how_far_can_be_changed_of_a_saved_run(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "a.run"
+    assert main(["simulate", *SMALL, "--stop-at", "600", "--save", str(file)]) == 0
+    assert f"To go on: mooring simulate --continue {file}" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["simulate", "--continue", str(file), "--seed", "4"]) == 2
+    assert "--seed cannot be given with --continue" in capsys.readouterr().err
+    assert main(["simulate", "--continue", str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    """Return a command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mooring.cli", *words], text=True, stdout=PIPE, stderr=PIPE
+    )
+
+
+def test_ctrl_c_keeps_what_there_is_and_saves_it(tmp_path: Path) -> None:
+    """It runs in real time, so it is not done yet when it is interrupted."""
+    file, journal = tmp_path / "a.run", tmp_path / "journal"
+    paced = ["--pace", "600", "--save", str(file), "--journal", str(journal), "-o", "json"]
+    process = started("simulate", *SMALL, *paced)
+    while not journal.exists():
+        sleep(0.05)
+    sleep(0.3)
+    process.send_signal(SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    told = json.loads(out)
+    assert not told["is_whole"]
+    assert told["end"] < 0.12 * 86_400
+    assert main(["simulate", "--continue", str(file), "-o", "json"]) == 0
+    assert main(["replay", str(journal)]) == 0
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_keeps_the_runs_that_are_done(jobs: str) -> None:
+    """Of a thousand runs; how many that are is a matter of luck."""
+    seeds = [str(seed) for seed in range(1000)]
+    options = ["--policy", "fifo", "--seed", *seeds, "--jobs", jobs, "-o", "json"]
+    process = started("compare", "--cluster", "16", "--days", "0.05", *options)
+    sleep(3)
+    process.send_signal(SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    told = json.loads(out)
+    assert not told["is_whole"]
+    assert len(told["runs"]) == sum(policy["seeds"] for policy in told["policies"]) < 1000
+
+
+# -- at a pace, and what decisions cost -----------------------------------------------------------
+
+
+def test_a_pace_makes_it_last_and_tells_what_happens(capsys: Captured) -> None:
+    began = monotonic()
+    assert main(["simulate", *SMALL, "--pace", "8000"]) == 0
+    assert monotonic() - began >= 0.12 * 86_400 / 8000
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.fullmatch(r"day 1 \d\d:\d\d:\d\d  \S+ starts \d+ tasks? on .*", x) for x in lines)
+    assert any(line.endswith(" ends") for line in lines)
+
+
+def test_a_given_cost_of_decisions_makes_everybody_wait(capsys: Captured) -> None:
+    waits = []
+    for cost in ("0", "20", "20"):
+        assert main(["simulate", *SMALL, "--charge-decisions", cost, "-o", "json"]) == 0
+        waits.append(json.loads(capsys.readouterr().out)["waits"][0]["mean"])
+    assert waits[1] == waits[2] >= waits[0] + 20
+
+
+@pytest.mark.parametrize("words", [["--pace", "0"], ["--charge-decisions", "dear"]])
+def test_a_pace_and_a_cost_are_numbers(words: list[str], capsys: Captured) -> None:
+    assert main(["simulate", *words]) == 2
+    assert f"{words[1]!r} is n" in capsys.readouterr().err
 
 
 def test_intervals_are_students() -> None:

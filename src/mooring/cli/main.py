@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import mooring
+from mooring.cli.control import ContinueError, Control, add_control, continued
 from mooring.cli.decide import decide
 from mooring.cli.defragment import defragment
 from mooring.cli.demo import Show, demo
@@ -44,6 +45,7 @@ from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.openb import POLICIES, StudyError
 from mooring.sim.philly import NODES, ORDERS
+from mooring.sim.saved import SavedError
 from mooring.sim.settle import promises_of, standings_of
 from mooring.sim.study import NAMED
 from mooring.sim.traces import Options, trace_schema
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mooring.model.scenario import Scenario
+    from mooring.sim.study import Trial
 
 _STANDARD_INPUT = "standard input"
 FINE, NEGATIVE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
@@ -86,7 +89,7 @@ def _run(argv: Sequence[str] | None) -> int:
             ": ".join(filter(None, [error.source, mistake.path, mistake.value, mistake.fix]))
             for mistake in error.mistakes
         )
-    except (EventError, JournalError, StudyError) as error:
+    except (ContinueError, EventError, JournalError, SavedError, StudyError) as error:
         return _bad_input([str(error)])
 
 
@@ -379,6 +382,7 @@ def _add_simulate(commands: Commands) -> None:
     one.add_argument("--policy", metavar="POLICY", default="default", help=_POLICY)
     one.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
     one.add_argument("--journal", metavar="FILE", default="", help="write a journal")
+    add_control(one, _duration)
     many = _add(commands, "compare", _compare, "run several policies on the same work")
     many.description = (
         "Run several policies on the same work, with several seeds, and print them side by side "
@@ -421,10 +425,19 @@ _POLICY = (
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
+    if arguments.saved:
+        return simulate(*_continued(arguments))
     trial = trial_of(arguments, trace_options(arguments))
     rules = rules_of(arguments.policy)
     trial = replace(trial, rules=rules, seed=arguments.seed, journal=arguments.journal)
-    return simulate(trial, _output_of(arguments))
+    control = Control(arguments.stop_at, arguments.save, arguments.pace)
+    return simulate(trial, _output_of(arguments), control)
+
+
+def _continued(arguments: argparse.Namespace) -> tuple[Trial, Output, Control]:
+    usual = parser().parse_args(["simulate"])
+    trial, control = continued(arguments, lambda name: getattr(usual, name))
+    return trial, _output_of(arguments), control
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -438,7 +451,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _output_of(arguments: argparse.Namespace) -> Output:
-    return Output(arguments.output == "json", arguments.report, arguments.data)
+    is_json = arguments.output == "json"
+    return Output(is_json, arguments.report, arguments.data, arguments.out)
 
 
 def _add_demo(commands: Commands) -> None:

@@ -5,23 +5,33 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf
 from pathlib import Path
-from statistics import fmean, stdev
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost, halting
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.words import counted
 from mooring.config import load_policy
-from mooring.report import Run, as_data, headline, write_csv, write_page
+from mooring.report import Run, Spread, as_data, headline, write_csv, write_page
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
 from mooring.sim.own import Said, own_of
 from mooring.sim.parallel import run_all
 from mooring.sim.run import Delays
-from mooring.sim.study import NAMED, Outcome, Rules, Source, Trial, got_worse, run_trial
+from mooring.sim.saved import save
+from mooring.sim.study import (
+    NAMED,
+    Outcome,
+    Rules,
+    Source,
+    Trial,
+    got_worse,
+    outcome_of,
+    run_trial,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +43,6 @@ if TYPE_CHECKING:
 
     Whole = Callable[[int, int], Callable[[str], int]]
 
-_T95 = (inf, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's t for 95 % by degrees of freedom; beyond, that of the normal distribution."""
 SHOWN = (
     ("GAR median", "gar_median", "{:.1%}"),
     ("SOR", "sor", "{:.1%}"),
@@ -58,28 +66,8 @@ class Output:
     report: str = ""
     data: str = ""
     """A file for the numbers: JSON, or CSV by the end of its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A value over seeds: mean, and half the width of its 95 % confidence interval."""
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return it of at least one value."""
-        count = len(values)
-        if count < 2:
-            return cls(values[0], 0.0)
-        t = _T95[count - 1] if count <= len(_T95) else 1.96
-        return cls(fmean(values), t * stdev(values) / sqrt(count))
-
-    def told(self, form: str) -> str:
-        """Return it in words."""
-        half = f" ± {form.format(self.half).removesuffix(' s')}" if self.half else ""
-        return form.format(self.mean).removesuffix(" s" if half else "\0") + half
+    folder: str = ""
+    """For all of them: report.html, runs.json, runs.csv."""
 
 
 def rules_of(text: str) -> Rules:
@@ -117,29 +105,42 @@ def rules_of_all(texts: Sequence[str]) -> list[Rules]:
     return list(found.values())
 
 
-def simulate(trial: Trial, output: Output) -> int:
-    """Make one run and print its numbers; return the exit code."""
+def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
+    """Make one run and print its numbers, also if it is broken off; return the exit code."""
     if trial.journal and trial.rules.own:
         what = "a run by own functions cannot be replayed; leave out --journal or the functions"
         raise StudyError(f"--journal {trial.journal}: {what}")
-    began = monotonic()
-    with progress() as bar:
-        total = None if trial.until_s == inf else int(trial.until_s)
-        task = bar.add_task("seconds of the cluster", total=total)
-        outcome = run_trial(trial, lambda done: bar.advance(task, done))
-    _write([outcome], output)
+    began, end = monotonic(), min(trial.until_s, control.stop_s)
+    with progress() as bar, halting() as halt:
+        task = bar.add_task("seconds of the cluster", total=None if end == inf else int(end))
+        live = control.live(trial, lambda done: bar.advance(task, done))
+        bar.advance(task, max(live.run.loop.now, 0))
+        if control.pace and not output.as_json:
+            live.run.loop.listen(Teller(Terminal().print).hear)
+        is_whole = live.go(end, halt, control.pace)
+        if control.save:
+            save(live, control.save)
+        outcome = outcome_of(live, is_whole=is_whole, until_s=end)
+    _write([outcome], output, as_data(_run_of(outcome)) | {"is_whole": is_whole})
     if output.as_json:
-        print_json(as_data(_run_of(outcome)))
-        return 0
-    terminal = Terminal()
+        print_json(as_data(_run_of(outcome)) | {"is_whole": is_whole})
+    else:
+        _print_run(outcome, monotonic() - began, control.save)
+    if not is_whole:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
+    terminal, summary = Terminal(), outcome.summary
     terminal.print(_table([[outcome]]))
     terminal.print(_waits_table(outcome))
-    summary = outcome.summary
+    part = "" if outcome.is_whole else " Broken off there."
+    part += f" To go on: mooring simulate --continue {saved}" if saved else ""
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {_days(summary.end - summary.start)} of "
-        f"{summary.gpus:,.0f} GPUs, simulated in {monotonic() - began:.1f} s."
+        f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
     )
-    return 0
 
 
 def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
@@ -148,38 +149,24 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     with progress() as bar:
         total = sum(trial.until_s for trial in trials)
         task = bar.add_task("seconds of clusters", total=None if total == inf else int(total))
+        runs = run_all(run_trial, trials, jobs, lambda count: bar.advance(task, count))
         try:
-            runs = run_all(run_trial, trials, jobs, lambda count: bar.advance(task, count))
-            done.extend(runs)
+            for outcome in runs:
+                done.append(outcome)
         except KeyboardInterrupt:
             is_whole = False
-    if not done:
-        raise KeyboardInterrupt
     done.sort(key=lambda outcome: trials.index(outcome.trial))
     names = list(dict.fromkeys(outcome.trial.rules.name for outcome in done))
     by_policy = [[each for each in done if each.trial.rules.name == name] for name in names]
-    firsts = [some[0] for some in by_policy]
-    worse = got_worse(firsts) if len({each.trial.seed for each in firsts}) == 1 else []
-    _write(firsts, output, by_policy)
+    worse = got_worse(done)
+    data = _comparison(by_policy, worse) | {"is_whole": is_whole}
+    if done:
+        _write(done, output, data)
     if output.as_json:
-        print_json(
-            {
-                "is_whole": is_whole,
-                "policies": [_spreads(some) for some in by_policy],
-                "runs": [{"seed": each.trial.seed} | as_data(_run_of(each)) for each in done],
-                "worse": [
-                    {
-                        "workload": w.name,
-                        "policy": w.policy,
-                        "from_s": w.before_s,
-                        "to_s": w.after_s,
-                    }
-                    for w in worse
-                ],
-            }
-        )
+        print_json(data)
     else:
-        _print_comparison(by_policy, worse)
+        if done:
+            _print_comparison(by_policy, worse)
         part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
         Terminal().print(f"\n{counted(len(done), 'run')} in {monotonic() - began:.1f} s.{part}")
     if not is_whole:
@@ -187,8 +174,29 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     return 0
 
 
+def _comparison(
+    by_policy: Sequence[Sequence[Outcome]], worse: Sequence[Worse]
+) -> dict[str, object]:
+    """Return a comparison as data."""
+    return {
+        "policies": [_spreads(some) for some in by_policy],
+        "runs": [as_data(_run_of(each)) for some in by_policy for each in some],
+        "worse": [
+            {
+                "workload": w.name,
+                "policy": w.policy,
+                "seed": w.seed,
+                "from_s": w.before_s,
+                "to_s": w.after_s,
+            }
+            for w in worse
+        ],
+    }
+
+
 def _run_of(outcome: Outcome) -> Run:
-    return Run(outcome.trial.rules.name, outcome.summary, outcome.film)
+    trial = outcome.trial
+    return Run(trial.rules.name, outcome.summary, outcome.film, trial.seed)
 
 
 def _spreads(some: Sequence[Outcome]) -> dict[str, object]:
@@ -196,14 +204,9 @@ def _spreads(some: Sequence[Outcome]) -> dict[str, object]:
     rows = [headline(_run_of(each)) for each in some]
     found: dict[str, object] = {"policy": rows[0]["policy"], "seeds": len(rows)}
     for _, key, _ in SHOWN:
-        spread = _spread(rows, key)
-        found[key] = None if spread is None else {"mean": spread.mean, "half_ci95": spread.half}
+        spread = Spread.over(rows, key)
+        found[key] = None if spread is None else spread.as_data()
     return found
-
-
-def _spread(rows: Sequence[dict[str, float | int | str | None]], key: str) -> Spread | None:
-    values = [value for row in rows if isinstance(value := row[key], int | float)]
-    return Spread.of(values) if values else None
 
 
 def _table(by_policy: Sequence[Sequence[Outcome]]) -> Table:
@@ -212,7 +215,7 @@ def _table(by_policy: Sequence[Sequence[Outcome]]) -> Table:
     names = [str(found[0]["policy"]) for found in every]
     rows = []
     for name, key, form in SHOWN:
-        spreads = [_spread(found, key) for found in every]
+        spreads = [Spread.over(found, key) for found in every]
         rows.append([name, *("–" if each is None else each.told(form) for each in spreads)])
     return table(["", *names], rows, right=names)
 
@@ -242,26 +245,44 @@ def _print_comparison(by_policy: Sequence[Sequence[Outcome]], worse: Sequence[Wo
     if worse:
         first = by_policy[0][0].trial.rules.name
         terminal.print(f"Waits that got longest, against {first}:")
-        rows = [(w.name, w.policy, f"{w.before_s:,.0f} s", f"{w.after_s:,.0f} s") for w in worse]
-        terminal.print(table(["workload", "policy", "from", "to"], rows, right=["from", "to"]))
+        rows = [
+            (w.name, str(w.seed), w.policy, f"{w.before_s:,.0f} s", f"{w.after_s:,.0f} s")
+            for w in worse
+        ]
+        columns = ["workload", "seed", "policy", "from", "to"]
+        terminal.print(table(columns, rows, right=["seed", "from", "to"]))
 
 
-def _write(
-    outcomes: Sequence[Outcome], output: Output, by_policy: Sequence[Sequence[Outcome]] = ()
-) -> None:
+def _write(outcomes: Sequence[Outcome], output: Output, data: dict[str, object]) -> None:
     """Write the report and the numbers, where they are asked for."""
-    runs = [_run_of(outcome) for outcome in outcomes]
-    if output.report:
-        trial = outcomes[0].trial
-        page = write_page(f"Mooring: {_subject(trial)}", _about(trial, len(runs)), runs)
-        Path(output.report).write_text(page, "utf-8")
-    if output.data.endswith(".csv"):
-        Path(output.data).write_text(write_csv(runs), "utf-8")
-    elif output.data:
-        data = {"runs": [as_data(run) for run in runs]}
-        if by_policy:
-            data["policies"] = [_spreads(some) for some in by_policy]
-        Path(output.data).write_text(json.dumps(data, allow_nan=False), "utf-8")
+    folder = Path(output.folder)
+    report, files = output.report, [output.data] if output.data else []
+    try:
+        if output.folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            report = report or str(folder / "report.html")
+            files += [str(folder / "runs.json"), str(folder / "runs.csv")]
+        if report:
+            Path(report).write_text(_page(outcomes, data), "utf-8")
+        for file in files:
+            if file.endswith(".csv"):
+                text = write_csv([_run_of(outcome) for outcome in outcomes])
+            else:
+                text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
+            Path(file).write_text(text, "utf-8")
+    except OSError as error:
+        what = f"{error.filename}: this cannot be written: {error.strerror}"
+        raise StudyError(what) from error
+
+
+def _page(outcomes: Sequence[Outcome], data: dict[str, object]) -> str:
+    """Return the page: curves of the first seed of each policy, numbers of all."""
+    firsts = {outcome.trial.rules.name: outcome for outcome in reversed(outcomes)}
+    names = dict.fromkeys(outcome.trial.rules.name for outcome in outcomes)
+    trial, runs = outcomes[0].trial, [_run_of(firsts[name]) for name in names]
+    more = {key: some for key, some in data.items() if key in ("policies", "worse")}
+    seeds = len({outcome.trial.seed for outcome in outcomes})
+    return write_page(f"Mooring: {_subject(trial)}", _about(trial, len(runs), seeds), runs, more)
 
 
 def _subject(trial: Trial) -> str:
@@ -269,11 +290,12 @@ def _subject(trial: Trial) -> str:
     return f"trace {Path(source.trace).name}" if source.trace else f"mix {source.mix}"
 
 
-def _about(trial: Trial, policies: int) -> str:
+def _about(trial: Trial, policies: int, seeds: int) -> str:
     source, options = trial.source, trial.source.options
     parts = [counted(policies, "policy").replace("policys", "policies") + " on the same work"]
     if not source.trace:
-        parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, seed {trial.seed}")
+        many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
+        parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, {many}")
     if trial.warm_up_s:
         parts.append(f"the first {_days(trial.warm_up_s)} are left out")
     return "; ".join(parts) + "."
@@ -300,6 +322,7 @@ _FILES = (
     ("--report", "write a page to look at (HTML)"),
     ("--data", "write the numbers (JSON, or CSV by the end of the name)"),
 )
+_FOLDER = "write all of it: report.html, runs.json and runs.csv"
 
 
 def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
@@ -317,8 +340,16 @@ def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
     for name, of, usual, about in _NUMBERS:
         about = f"{about}; default {usual:g}"
         to.add_argument(name, metavar=of, type=_part, default=usual, help=about)
+    to.add_argument(
+        "--charge-decisions",
+        metavar="S",
+        type=cost,
+        default=0.0,
+        help=f"seconds that each decision takes, or {MEASURED}: as long as here; default 0",
+    )
     for name, about in _FILES:
         to.add_argument(name, metavar="FILE", default="", help=about)
+    to.add_argument("--out", metavar="DIR", default="", help=_FOLDER)
 
 
 def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
@@ -336,7 +367,9 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
         NAMED["default"],
         warm_up_s=arguments.warm_up * 86_400,
         until_s=days * 86_400 if days else inf,
-        delays=Delays(arguments.start, arguments.restart, arguments.grace),
+        delays=Delays(
+            arguments.start, arguments.restart, arguments.grace, arguments.charge_decisions
+        ),
     )
 
 

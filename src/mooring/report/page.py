@@ -13,7 +13,7 @@ from mooring.metrics.frames import Film
 from mooring.metrics.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _PLACE = "/*DATA*/null"
@@ -26,11 +26,12 @@ class Run:
     name: str
     summary: Summary
     film: Film | None = None
+    seed: int = 0
 
 
 def as_data(run: Run) -> dict[str, Any]:
     """Return the numbers of a run as plain data."""
-    return {"name": run.name, **asdict(run.summary)}
+    return {"name": run.name, "seed": run.seed, **asdict(run.summary)}
 
 
 def headline(run: Run) -> dict[str, float | int | str | None]:
@@ -40,6 +41,7 @@ def headline(run: Run) -> dict[str, float | int | str | None]:
     waits = sum((curve.mean or 0.0) * curve.started for curve in summary.waits)
     return {
         "policy": run.name,
+        "seed": run.seed,
         "gar_median": summary.gar.median,
         "sor": summary.sor,
         "sor_useful": summary.sor_useful,
@@ -65,9 +67,16 @@ def write_csv(runs: Sequence[Run]) -> str:
     return text.getvalue()
 
 
-def write_page(title: str, about: str, runs: Sequence[Run]) -> str:
-    """Return the page."""
+def write_page(
+    title: str, about: str, runs: Sequence[Run], more: Mapping[str, object] | None = None
+) -> str:
+    """Return the page of one run for each policy.
+
+    Of several seeds, `more` has the means and intervals (`policies`, in the order of the runs) and
+    who waits longer than under the first policy (`worse`).
+    """
     data = {
+        **(more or {}),
         "title": title,
         "about": about,
         "runs": [as_data(run) | {"headline": headline(run), "film": _film(run)} for run in runs],

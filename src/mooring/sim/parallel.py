@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from signal import SIG_IGN, SIGINT, signal
+from signal import SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGINT, pthread_sigmask, signal
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
     from multiprocessing.sharedctypes import Synchronized
     from multiprocessing.synchronize import Event as Sign
 
@@ -36,7 +37,7 @@ def run_all(
     done, stop = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _begin, (done, stop))
     try:
-        waiting = {pool.submit(_work, work, task) for task in tasks}
+        waiting = _submit(pool, work, tasks)
         told = 0
         while waiting:
             ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
@@ -46,6 +47,17 @@ def run_all(
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
+
+
+def _submit(
+    pool: ProcessPoolExecutor, work: Callable[[T, Callable[[int], None]], R], tasks: Sequence[T]
+) -> set[Future[R]]:
+    """Submit all; Ctrl-C waits for that, and the processes that begin here never hear of it."""
+    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        return {pool.submit(_work, work, task) for task in tasks}
+    finally:
+        pthread_sigmask(SIG_SETMASK, before)
 
 
 class _StoppedError(Exception):

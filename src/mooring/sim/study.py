@@ -20,7 +20,7 @@ from mooring.sim.traces import Options as TraceOptions
 from mooring.sim.traces import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mooring.sim.load import Load
 
@@ -121,25 +121,34 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
 
 @dataclass(frozen=True, slots=True)
 class Worse:
-    """A workload that waits longer under one policy than under the first."""
+    """A workload that waits longer under one policy than under the first, with the same seed."""
 
     name: str
     policy: str
     before_s: float
     after_s: float
+    seed: int = 0
 
 
 def got_worse(outcomes: Sequence[Outcome], most: int = 10) -> list[Worse]:
     """Return those who lose most against the first policy on the same work, worst first."""
-    first = outcomes[0]
-    if first.waits is None:
-        return []
-    before = dict(zip(first.waits.names, first.waits.seconds, strict=True))
-    found = []
-    for outcome in outcomes[1:]:
+    found: list[Worse] = []
+    first = outcomes[0].trial.rules.name if outcomes else ""
+    for seed in dict.fromkeys(outcome.trial.seed for outcome in outcomes):
+        same = [outcome for outcome in outcomes if outcome.trial.seed == seed]
+        base = next((each for each in same if each.trial.rules.name == first), None)
+        if base is not None and base.waits is not None:
+            others = [each for each in same if each is not base]
+            found += _losers(base.waits, others)
+    found.sort(key=lambda each: (each.before_s - each.after_s, each.name, each.seed))
+    return found[:most]
+
+
+def _losers(first: Waits, others: Sequence[Outcome]) -> Iterator[Worse]:
+    before = dict(zip(first.names, first.seconds, strict=True))
+    for outcome in others:
         assert outcome.waits is not None
+        name_of, seed = outcome.trial.rules.name, outcome.trial.seed
         for name, after in zip(outcome.waits.names, outcome.waits.seconds, strict=True):
             if after > before.get(name, inf):
-                found.append(Worse(name, outcome.trial.rules.name, before[name], after))
-    found.sort(key=lambda each: (each.before_s - each.after_s, each.name))
-    return found[:most]
+                yield Worse(name, name_of, before[name], after, seed)

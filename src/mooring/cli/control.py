@@ -1,0 +1,167 @@
+"""How a run is driven: where it stops, what is saved, how fast it goes, and Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from signal import SIGINT, signal
+from threading import current_thread, main_thread
+from typing import TYPE_CHECKING
+
+from mooring.cli.words import cause_in_words, counted
+from mooring.model.events import Ended
+from mooring.model.plan import Bind, Evict
+from mooring.sim.live import Live, State
+from mooring.sim.saved import load, resume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+    from mooring.sim.study import Trial
+
+MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How one run is driven."""
+
+    stop_s: float = inf
+    save: str = ""
+    """A file that the run is saved to where it stops."""
+    pace: float = 0.0
+    """Virtual seconds a second; 0: as fast as it goes."""
+    state: State | None = None
+    """Where it goes on."""
+
+    def live(self, trial: Trial, tick: Callable[[int], None]) -> Live:
+        """Return the run, where it begins or goes on."""
+        return Live(trial, tick) if self.state is None else resume(trial, self.state, tick)
+
+
+FREELY = Control()
+
+
+@contextmanager
+def halting() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C be a wish, which the function that is given tells; the second one breaks off."""
+    wishes: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if wishes:
+            raise KeyboardInterrupt
+        wishes.append(number)
+
+    if current_thread() is not main_thread():
+        yield lambda: False
+        return
+    before = signal(SIGINT, note)
+    try:
+        yield lambda: bool(wishes)
+    finally:
+        signal(SIGINT, before)
+
+
+class Teller:
+    """Tells what happens, a line each."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        """Hear of a cycle."""
+        at = _clock(now)
+        for event in events:
+            if isinstance(event, Ended):
+                self._tell(f"{at}  {event.workload} ends")
+        tasks: dict[str, int] = {}
+        nodes: dict[str, dict[str, None]] = {}
+        for decision in plan.decisions:
+            name = decision.workload
+            if isinstance(decision, Bind):
+                tasks[name] = tasks.get(name, 0) + len(decision.placement.tasks)
+                nodes.setdefault(name, {}).update(dict.fromkeys(decision.placement.nodes))
+            elif isinstance(decision, Evict):
+                cause = cause_in_words(decision.cause)
+                some = counted(len(decision.tasks), "task")
+                self._tell(f"{at}  {name} leaves with {some}: {cause}")
+        for name, count in tasks.items():
+            there = list(nodes[name])
+            where = there[0] if len(there) == 1 else counted(len(there), "node")
+            self._tell(f"{at}  {name} starts {counted(count, 'task')} on {where}")
+
+
+def _clock(now: float) -> str:
+    minutes, seconds = divmod(int(now), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"day {hours // 24 + 1} {hours % 24:02d}:{minutes:02d}:{seconds:02d}"
+
+
+def add_control(to: argparse.ArgumentParser, time: Callable[[str], float]) -> None:
+    """Add the options of one run; `time` reads a duration."""
+    to.add_argument("--stop-at", metavar="TIME", type=time, default=inf, help="stop then, like 12h")
+    to.add_argument(
+        "--save", metavar="FILE", default="", help="save the run where it stops, also by Ctrl-C"
+    )
+    to.add_argument(
+        "--continue",
+        dest="saved",
+        metavar="FILE",
+        default="",
+        help="go on with a saved run; what is run is as it was",
+    )
+    to.add_argument(
+        "--pace",
+        metavar="S",
+        type=_pace,
+        default=0.0,
+        help="simulated seconds a second, and tell what happens; default as fast as it goes",
+    )
+
+
+def cost(text: str) -> float | None:
+    """Read what a decision takes: seconds, or `measured`."""
+    if text == MEASURED:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {MEASURED} nor seconds from 0")
+    return number
+
+
+def _pace(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+FREE = ("stop_at", "save", "saved", "pace", "report", "data", "out", "output", "command")
+"""Options that may be given to a run that is continued."""
+
+
+def continued(
+    arguments: argparse.Namespace, usual: Callable[[str], object]
+) -> tuple[Trial, Control]:
+    """Return a saved run and how to drive it on; `usual` tells the default of an option."""
+    for name, value in vars(arguments).items():
+        if name not in FREE and value != usual(name):
+            option = "--" + name.replace("_", "-")
+            raise ContinueError(f"{option} cannot be given with --continue: it is as it was saved")
+    trial, state = load(arguments.saved)
+    return trial, Control(arguments.stop_at, arguments.save, arguments.pace, state)
+
+
+class ContinueError(Exception):
+    """What was asked for does not go together."""
