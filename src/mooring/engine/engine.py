@@ -164,6 +164,7 @@ class Engine:
         mix.learns = policy.mix_learns
         self.books.name_flavors(policy.flavors, plain_anywhere=policy.profile == KUEUE)
         self.desk.policy = policy
+        self.desk.usage.retune()
         self.desk.attach(Profile(policy, mix, self.desk.own))
         self.desk.set_queues(self.queues)
         if changed:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.model.codec import decode, encode
+from mooring.model.events import PolicyChanged
 from mooring.model.memory import Memory
-from mooring.model.queues import Queue
+from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Fairness, Policy
 from mooring.policy.queues.history import BUCKETS, FORGOTTEN, SampledUsage, UsageHistory, slot_at
 from mooring.policy.queues.tree import QueueTree
@@ -407,3 +408,53 @@ def test_a_new_kind_of_nodes_has_a_history_at_once() -> None:
 
     assert [each.workload for each in binds(world.cycle(2.0))] == ["q2"]
     assert fork.decide(2.0) == world.plans[-1]
+
+
+def test_history_takes_turns_though_nothing_happens() -> None:
+    """Two who each want all run in turn; the plan says when to look, and no event is needed."""
+    topology, nodes = picture("a=2")
+    policy = Policy(fairness=Fairness(half_life_s=500.0, window_s=2000.0, history_weight=2.0))
+    queues = [Queue(name, quotas=(Quota("gpu", quota=0),)) for name in ("x", "y")]
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    world.run(task("of-x", 2, queue="x"), now=0.0).run(task("of-y", 2, queue="y"), now=1.0)
+
+    for _ in range(10):
+        wake_at = world.plans[-1].wake_at
+        assert wake_at is not None
+        world.run(now=wake_at)
+
+    started = [each.workload for plan in world.plans for each in binds(plan)]
+    assert started == ["of-x", "of-y", "of-x", "of-y", "of-x"]
+
+
+def test_history_that_changes_no_more_wakes_nobody() -> None:
+    """Once what runs has filled the window, all looks at it are the same."""
+    topology, nodes = picture("a=2")
+    policy = Policy(fairness=Fairness(window_s=2000.0, history_weight=1.0))
+    queues = [Queue("default", quotas=(Quota("gpu", quota=0),))]
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    world.run(task("runs", 2), task("waits", 2), now=0.0)
+
+    looked = []
+    while (wake_at := world.plans[-1].wake_at) is not None:
+        looked.append(wake_at)
+        world.run(now=wake_at)
+
+    assert looked == [900.0, 1800.0, 2700.0]
+
+
+def test_another_policy_looks_at_history_as_if_it_had_been_there_from_the_start() -> None:
+    def history(first: Fairness, then: Fairness) -> list[list[float]]:
+        topology, nodes = picture("a=4")
+        queues = (Queue("q"), Queue("x"))
+        world = World(Engine(topology, Policy(fairness=first), queues=queues)).join(*nodes)
+        world.run(task("long", 1, queue="q"), task("short", 2, queue="x"), now=0.0)
+        world.end("short").run(now=100.0)
+        world.see(PolicyChanged(Policy(fairness=then))).run(task("new", 4), now=200.0)
+        return world.engine.desk.usage.table()
+
+    short, long = (
+        Fairness(half_life_s=half, history_weight=1.0, usage_half_life_s=half)
+        for half in (50.0, 5000.0)
+    )
+    assert history(long, short) == history(short, short) != history(long, long)

@@ -80,6 +80,8 @@ class DefaultCourt:
     @property
     def stirs(self) -> bool:
         """Return whether a line should be tried or someone should be told something."""
+        if self.desk.policy.fairness.history_weight:
+            self.desk.usage.tick()
         self._waking.wake()
         lines = self._hall.lines.values()
         stirs = self._hall.bookings.stirs or self._waking.is_noted
@@ -107,6 +109,8 @@ class DefaultCourt:
                     lines.wake([line])
         hall.bookings.show()
         wake_at = min(self._waking.rest(), hall.bookings.wake_at)
+        if desk.policy.fairness.history_weight and any(hall.lines.values()):
+            wake_at = min(wake_at, desk.usage.next_look())
         return None if wake_at == LATER else wake_at
 
     def _goes_on(self) -> bool:

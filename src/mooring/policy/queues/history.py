@@ -57,6 +57,12 @@ class UsageHistory:
         self.half_life_s = half_life_s
         self._used: dict[SeriesKey, Steps] = {}
         self._capacity: dict[Pair, Steps] = {}
+        self._changed_at = -inf
+
+    @property
+    def settled_at(self) -> float:
+        """Return from when on nothing changes any more if what is used now stays in use."""
+        return self._changed_at + self.window_s
 
     def advance(
         self, now: float, usage: Mapping[SeriesKey, float], capacity: Mapping[Pair, float]
@@ -94,11 +100,18 @@ class UsageHistory:
         """Take the history from a memory; what was known before is forgotten."""
         self._used = {(a, b, c): steps for a, b, c, steps in memory.usage_steps}
         self._capacity = {(a, b): steps for a, b, steps in memory.capacity_steps}
+        series = [*self._used.values(), *self._capacity.values()]
+        self._changed_at = max((steps[-1][0] for steps in series if steps), default=-inf)
 
     def copy(self) -> UsageHistory:
         """Return a history that goes its own way from here."""
-        twin = UsageHistory(self.window_s, self.half_life_s)
+        return self.retuned(self.window_s, self.half_life_s)
+
+    def retuned(self, window_s: float, half_life_s: float | None) -> UsageHistory:
+        """Return the same history under other settings, as far as it is known."""
+        twin = UsageHistory(window_s, half_life_s)
         twin._used, twin._capacity = dict(self._used), dict(self._capacity)
+        twin._changed_at = self._changed_at
         return twin
 
     def _advance(self, series: dict[_K, Steps], now: float, amounts: Mapping[_K, float]) -> None:
@@ -107,6 +120,7 @@ class UsageHistory:
             level, steps = float(amounts.get(key, 0.0)), series.get(key, ())
             if level != (steps[-1][1] if steps else 0.0):
                 series[key] = self._step(steps, now, level)
+                self._changed_at = now
             elif steps and not level and steps[-1][0] <= now - self.window_s:
                 del series[key]  # nothing of it is inside the window
 

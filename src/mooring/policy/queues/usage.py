@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.policy.queues.history import SampledUsage, UsageHistory, slot_at
@@ -36,6 +37,16 @@ class Usage:
     def dump(self, memory: Memory) -> Memory:
         """Return a memory with the history in it."""
         return self.sampled.dump(self.history.dump(memory))
+
+    def retune(self) -> None:
+        """Go by the settings of now; what was used is not forgotten."""
+        fairness, now = self.desk.policy.fairness, self.desk.now
+        by = fairness.window_s, fairness.half_life_s
+        if by != (self.history.window_s, self.history.half_life_s):
+            self.history, self._known = self.history.retuned(*by), None
+        faded = fairness.usage_sampling_s, fairness.usage_half_life_s
+        if faded != (self.sampled.sampling_s, self.sampled.half_life_s):
+            self.sampled = self.sampled.retuned(now, *faded)
 
     def note(self) -> None:
         """Let history know what is used from now on."""
@@ -112,9 +123,31 @@ class Usage:
     def table(self) -> list[list[float]]:
         """Return the part of each pair that each queue has used; it only changes now and then."""
         known, tree, now = self._known, self.desk.tree, self.desk.now
-        if known is None or now >= known[0] + HISTORY_TICK_S or known[1] is not tree:
+        if known is None or now >= self.wake_at or known[1] is not tree:
             known = self._known = (now, tree, self.history.table(now, tree))
         return known[2]
+
+    def next_look(self) -> float:
+        """Return when shares should be looked at again for what has been decided by now."""
+        self.note()
+        self.table()
+        return self.wake_at
+
+    @property
+    def wake_at(self) -> float:
+        """Return when history next changes shares; infinite: it does not, if nothing happens."""
+        known = self._known
+        if known is None or known[0] >= self.history.settled_at:
+            return inf
+        return known[0] + HISTORY_TICK_S
+
+    def tick(self) -> None:
+        """Let history change shares if it is time: some may displace others whom they could not."""
+        known = self._known
+        if known is None or self.desk.now < self.wake_at:
+            return
+        if self.table() != known[2]:
+            self.desk.version += 1
 
     def copy(self, desk: Desk) -> Usage:
         """Return the usage of a fork."""
