@@ -472,6 +472,17 @@ def test_who_has_room_on_its_way_does_not_start_twice() -> None:
     assert sorted(bind.workload for bind in binds(after)) == sorted(["whole", evict.workload])
 
 
+def test_who_is_done_on_its_way_out_does_not_start_again() -> None:
+    world = halves(AUTOMATIC)
+    (evict,) = evicts(world.cycle(HOUR))
+
+    world.tasks(evict.workload, TaskState.FINISHED)
+
+    assert evict.workload not in world.engine.desk.holds
+    assert [bind.workload for bind in binds(world.cycle(HOUR + 30))] == ["whole"]
+    assert evict.workload not in world.engine.waiting()
+
+
 def test_nobody_takes_a_place_before_it_is_free() -> None:
     """One moves to where another is still leaving."""
     world = cluster("a=8 b=8 c=8", policy=AUTOMATIC)

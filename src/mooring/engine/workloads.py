@@ -220,6 +220,10 @@ class Workloads:
         for task in event.tasks:
             desk.set_releasing(entry, members, task, releasing=state == TaskState.RELEASING)
             members.states[task] = TaskState.PENDING if state == TaskState.FAILED else state
+        if state == TaskState.FINISHED and desk.holds.is_for(
+            event.workload, event.group, event.tasks
+        ):
+            desk.holds.open(event.workload)  # it was to move, and need not any more
         if state == TaskState.RUNNING and entry.running_since is None and entry.runs:
             entry.running_since = at
             desk.note_move(entry)

@@ -112,6 +112,14 @@ class Holds(Mapping[str, Hold]):
             self.desk.books.commit()
             self.desk.note_move(self.desk.entries[name])
 
+    def is_for(self, name: str, group: str, tasks: Iterable[int]) -> bool:
+        """Return whether room is kept for one of these tasks of a workload."""
+        hold = self._kept.get(name)
+        kept = (
+            [] if hold is None else [some for some, seats in hold.seats if seats.part.name == group]
+        )
+        return any(task in some for some in kept for task in tasks)
+
     def gone(self, entry: Entry, members: Members, tasks: Iterable[int]) -> None:
         """Note that tasks have left their places."""
         for task in tasks:
