@@ -179,7 +179,8 @@ def test_ctrl_c_keeps_what_there_is_and_saves_it(tmp_path: Path) -> None:
     told = json.loads(out)
     assert not told["is_whole"]
     assert told["end"] < 0.12 * 86_400
-    assert main(["simulate", "--continue", str(file), "-o", "json"]) == 0
+    on = started("simulate", "--continue", str(file), "-o", "json")
+    assert json.loads(on.communicate(timeout=60)[0])["is_whole"]
     assert main(["replay", str(journal)]) == 0
 
 

@@ -23,6 +23,7 @@ from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
 from mooring.cli.simulate import (
     Output,
+    add_files,
     add_load,
     compare,
     rules_of,
@@ -30,6 +31,7 @@ from mooring.cli.simulate import (
     simulate,
     trial_of,
 )
+from mooring.cli.sweep import Sweep, cells_of, sweep
 from mooring.cli.traces import Conversion, convert, list_traces
 from mooring.config import (
     ConfigError,
@@ -43,6 +45,7 @@ from mooring.config.units import duration
 from mooring.engine import EventError
 from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
+from mooring.sim.far import DASK, LOCAL, RAY
 from mooring.sim.openb import POLICIES, StudyError
 from mooring.sim.philly import NODES, ORDERS
 from mooring.sim.saved import SavedError
@@ -388,26 +391,25 @@ def _add_simulate(commands: Commands) -> None:
         "Run several policies on the same work, with several seeds, and print them side by side "
         "with 95 % confidence intervals, and the workloads that wait longer than under the first."
     )
-    many.add_argument(
-        "--policy",
-        metavar="POLICY",
-        nargs="+",
-        default=["fifo", "best-effort", "default"],
-        help=f"{_POLICY}; default fifo best-effort default",
+    grid = _add(commands, "sweep", _sweep, "run a grid of policies, seeds and loads")
+    grid.description = (
+        "Run every policy with every seed on every load, and append a row for each run to a file "
+        "as it is done. Runs that the file has already are not made again, so that a sweep can be "
+        "broken off and continued, or made larger."
     )
-    many.add_argument(
-        "--seed",
-        metavar="N",
-        nargs="+",
-        type=_whole(0, 1 << 32),
-        default=[0],
-        help="default 0",
+    grid.add_argument("file", metavar="FILE", help="the rows: JSON lines, or CSV by its name")
+    grid.add_argument(
+        "--on",
+        metavar="WHERE",
+        default=LOCAL,
+        help=f"{LOCAL} (default), or a cluster: {DASK}HOST:PORT, {RAY}HOST:PORT or {RAY}auto",
     )
-    many.add_argument(
-        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
-    )
-    for made in (one, many):
-        add_load(made, _whole)
+    for made in (many, grid):
+        _add_runs(made)
+    for made in (one, many, grid):
+        add_load(made, _whole, many=made is grid)
+        if made is not grid:
+            add_files(made)
         made.add_argument(
             "--traces",
             metavar="DIR",
@@ -416,6 +418,22 @@ def _add_simulate(commands: Commands) -> None:
         )
         add_trace_options(made)
         _add_output(made)
+
+
+def _add_runs(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--policy",
+        metavar="POLICY",
+        nargs="+",
+        default=["fifo", "best-effort", "default"],
+        help=f"{_POLICY}; default fifo best-effort default",
+    )
+    to.add_argument(
+        "--seed", metavar="N", nargs="+", type=_whole(0, 1 << 32), default=[0], help="default 0"
+    )
+    to.add_argument(
+        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
+    )
 
 
 _POLICY = (
@@ -448,6 +466,12 @@ def _compare(arguments: argparse.Namespace) -> int:
         for seed in dict.fromkeys(arguments.seed)
     ]
     return compare(trials, arguments.jobs or os.cpu_count() or 1, _output_of(arguments))
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    cells, jobs = cells_of(arguments, trace_options(arguments)), arguments.jobs or os.cpu_count()
+    is_json = arguments.output == "json"
+    return sweep(Sweep(cells, arguments.file, arguments.on, jobs or 1, is_json))
 
 
 def _output_of(arguments: argparse.Namespace) -> Output:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost, halting
 from mooring.cli.show import Terminal, print_json, progress, table
@@ -34,7 +34,7 @@ from mooring.sim.study import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
@@ -211,7 +211,11 @@ def _spreads(some: Sequence[Outcome]) -> dict[str, object]:
 
 def _table(by_policy: Sequence[Sequence[Outcome]]) -> Table:
     """Return one column for every policy."""
-    every = [[headline(_run_of(each)) for each in some] for some in by_policy]
+    return spread_table([[headline(_run_of(each)) for each in some] for some in by_policy])
+
+
+def spread_table(every: Sequence[Sequence[Mapping[str, object]]]) -> Table:
+    """Return one column for the rows of every policy: means, and intervals over seeds."""
     names = [str(found[0]["policy"]) for found in every]
     rows = []
     for name, key, form in SHOWN:
@@ -325,21 +329,27 @@ _FILES = (
 _FOLDER = "write all of it: report.html, runs.json and runs.csv"
 
 
-def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
-    """Add the options that say which work, on which cluster, for how long, and what is written."""
+def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -> None:
+    """Add the options that say which work, on which cluster, for how long; perhaps of many."""
+
+    def usual(value: object) -> dict[str, Any]:
+        return {"nargs": "+", "default": [value]} if many else {"default": value}
+
     mixes = "; ".join(f"{name}: {mix.about}" for name, mix in MIXES.items())
-    to.add_argument("--mix", choices=tuple(MIXES), default="lab", help=f"default lab. {mixes}")
-    to.add_argument("--trace", metavar="TRACE", default="", help="a trace instead of a mix")
+    to.add_argument("--mix", choices=tuple(MIXES), help=f"default lab. {mixes}", **usual("lab"))
+    trace = usual("") | ({"default": []} if many else {})
+    to.add_argument("--trace", metavar="TRACE", help="a trace instead of a mix", **trace)
     to.add_argument(
         "--cluster",
         metavar="GPUS",
         type=whole(8, 1_000_000),
-        default=8_000,
         help="GPUs of a mix; default 8000",
+        **usual(8_000),
     )
-    for name, of, usual, about in _NUMBERS:
-        about = f"{about}; default {usual:g}"
-        to.add_argument(name, metavar=of, type=_part, default=usual, help=about)
+    for name, of, number, about in _NUMBERS:
+        about = f"{about}; default {number:g}"
+        default = usual(number) if name == "--load" else {"default": number}
+        to.add_argument(name, metavar=of, type=_part, help=about, **default)
     to.add_argument(
         "--charge-decisions",
         metavar="S",
@@ -347,6 +357,10 @@ def add_load(to: argparse.ArgumentParser, whole: Whole) -> None:
         default=0.0,
         help=f"seconds that each decision takes, or {MEASURED}: as long as here; default 0",
     )
+
+
+def add_files(to: argparse.ArgumentParser) -> None:
+    """Add the options that say what is written."""
     for name, about in _FILES:
         to.add_argument(name, metavar="FILE", default="", help=about)
     to.add_argument("--out", metavar="DIR", default="", help=_FOLDER)

@@ -14,7 +14,6 @@ import os
 import pickle
 import platform
 import zlib
-from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -23,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import mooring
 from mooring.model.columns import view
 from mooring.sim.live import Live, State
+from mooring.sim.release import release
 from mooring.sim.study import Trial
 
 if TYPE_CHECKING:
@@ -108,15 +107,10 @@ def _line(path: str | Path, text: bytes) -> dict[str, object]:
     return line
 
 
-@cache
 def _code() -> str:
     """Return what the outcome of a run depends on: our code to the letter, Python and numpy."""
-    root, every = Path(mooring.__file__).parent, sha256()
-    for file in sorted(root.rglob("*.py")):
-        every.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     python = ".".join(platform.python_version_tuple()[:2])
-    release = f"mooring {mooring.__version__} ({every.hexdigest()[:12]})"
-    return f"{release}, Python {python}, numpy {np.__version__}"
+    return f"{release()}, Python {python}, numpy {np.__version__}"
 
 
 class _Pickler(pickle.Pickler):

@@ -1,0 +1,130 @@
+"""`mooring sweep`: a grid of policies, seeds and loads, a row each."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mooring.cli.show import Terminal, print_json, progress
+from mooring.cli.simulate import SHOWN, rules_of_all, spread_table, trial_of
+from mooring.cli.words import counted
+from mooring.report import Spread
+from mooring.sim.far import LOCAL
+from mooring.sim.sweep import Cell, Results, run_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.sim.sweep import Row
+    from mooring.sim.traces import Options as TraceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is to be swept, and how."""
+
+    cells: tuple[Cell, ...]
+    out: str
+    where: str = LOCAL
+    jobs: int = 1
+    as_json: bool = False
+
+
+def sweep(asked: Sweep) -> int:
+    """Run the cells that the file has not got; Ctrl-C keeps those that are done."""
+    began, is_whole = monotonic(), True
+    with closing(Results(asked.out)) as results:
+        had = set(results.rows)
+        missing = [cell for cell in asked.cells if cell.key not in had]
+        try:
+            _run(asked, missing, results)
+        except KeyboardInterrupt:
+            is_whole = False
+        keys = dict.fromkeys(cell.key for cell in asked.cells)
+        rows = [results.rows[key] for key in keys if key in results.rows]
+    done = len(rows) - (len(keys) - len(missing))
+    if asked.as_json:
+        print_json({"is_whole": is_whole, "loads": _loads(rows), "rows": rows})
+    else:
+        _print(rows)
+        part = "" if is_whole else f" Broken off: {counted(len(keys) - len(rows), 'run')} left."
+        told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s, {len(rows) - done} known."
+        Terminal().print(f"\n{told}{part}")
+    if not is_whole:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _run(asked: Sweep, missing: Sequence[Cell], results: Results) -> None:
+    with progress() as bar:
+        seconds = sum(cell.trial.until_s for cell in missing)
+        is_near = asked.where == LOCAL
+        total = len(missing) if not is_near else None if seconds == inf else int(seconds)
+        task = bar.add_task("seconds of clusters" if is_near else "runs", total=total)
+        rows = run_cells(missing, asked.where, asked.jobs, lambda done: bar.advance(task, done))
+        for row in rows:
+            results.add(row)
+            bar.advance(task, not is_near)
+
+
+def _groups(rows: Sequence[Row]) -> dict[tuple[object, ...], dict[str, list[Row]]]:
+    """Return rows by work, GPUs and load, and by policy."""
+    found: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+    for row in rows:
+        load = row["work"], row["gpus"], row["load"]
+        found.setdefault(load, {}).setdefault(str(row["policy"]), []).append(row)
+    return found
+
+
+def _loads(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """Return means and intervals as data."""
+    loads = []
+    for (work, gpus, load), by_policy in _groups(rows).items():
+        policies = []
+        for policy, some in by_policy.items():
+            told: dict[str, object] = {"policy": policy, "seeds": len(some)}
+            for _, key, _ in SHOWN:
+                spread = Spread.over(some, key)
+                told[key] = None if spread is None else spread.as_data()
+            policies.append(told)
+        loads.append({"work": work, "gpus": gpus, "load": load, "policies": policies})
+    return loads
+
+
+def _print(rows: Sequence[Row]) -> None:
+    terminal = Terminal()
+    for (work, gpus, load), by_policy in _groups(rows).items():
+        at = "" if load is None else f" at load {load:g}"
+        terminal.print(f"{work} on {gpus:,} GPUs{at}:")
+        terminal.print(spread_table(list(by_policy.values())))
+
+
+# ── arguments ────────────────────────────────────────────────────────────────────────────────────
+
+
+def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell, ...]:
+    """Return the grid that the options ask for: loads, then policies, then seeds."""
+    given, cells = vars(arguments), list[Cell]()
+    if arguments.trace:
+        first = {"mix": "lab", "load": 0.0, "cluster": 8}
+        loads = [first | {"trace": trace} for trace in dict.fromkeys(arguments.trace)]
+    else:
+        loads = [
+            {"mix": mix, "load": load, "cluster": gpus, "trace": ""}
+            for mix in dict.fromkeys(arguments.mix)
+            for gpus in dict.fromkeys(arguments.cluster)
+            for load in dict.fromkeys(arguments.load)
+        ]
+    every = rules_of_all(arguments.policy)
+    for load in loads:
+        trial = trial_of(argparse.Namespace(**(given | load)), reading)
+        cells += [
+            Cell(replace(trial, rules=rules, seed=seed))
+            for rules in every
+            for seed in dict.fromkeys(arguments.seed)
+        ]
+    return tuple(cells)

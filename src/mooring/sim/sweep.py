@@ -1,0 +1,206 @@
+"""Sweeps: a grid of policies, seeds and loads, of which each cell becomes a row of a file.
+
+Rows are appended as cells are done, so that whatever ends a sweep leaves a file that is valid, and
+the next call does only what is missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import mooring
+from mooring.metrics.waits import BUCKETS
+from mooring.sim.far import LOCAL, far_of, run_far
+from mooring.sim.openb import StudyError
+from mooring.sim.parallel import run_all
+from mooring.sim.release import release
+from mooring.sim.study import Trial, run_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from mooring.metrics import Summary
+    from mooring.sim.study import Outcome
+
+Row = dict[str, float | int | str | None]
+TEXTS = ("cell", "policy", "work")
+"""Columns that are no numbers."""
+KEYS = (*TEXTS, "gpus", "load", "seed")
+_QUANTILES = ("p50", "p90", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of a sweep, and the code that must run it."""
+
+    trial: Trial
+    code: str = ""
+    """Empty: whatever is here."""
+
+    @property
+    def key(self) -> str:
+        """Return a name that only a run of the same work by the same policy and release has."""
+        source = replace(self.trial.source, folder="")
+        trial = replace(self.trial, source=source, journal="", keeps_waits=False)
+        return sha256(f"{mooring.__version__} {trial!r}".encode()).hexdigest()[:16]
+
+
+def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> Row:
+    """Run a cell; return its row."""
+    if cell.code and cell.code != release():
+        raise StudyError(f"a worker has {release()}, and here is {cell.code}: install the same")
+    began = monotonic()
+    return _row(cell, run_trial(cell.trial, tick), monotonic() - began)
+
+
+def _row(cell: Cell, outcome: Outcome, took_s: float) -> Row:
+    trial, summary = cell.trial, outcome.summary
+    source = trial.source
+    return {
+        "cell": cell.key,
+        "policy": trial.rules.name,
+        "work": f"trace {Path(source.trace).name}" if source.trace else f"mix {source.mix}",
+        "gpus": round(summary.gpus) if source.trace else source.options.gpus,
+        "load": None if source.trace else source.options.load,
+        "seed": trial.seed,
+        **_numbers(summary),
+        "took_s": round(took_s, 3),
+    }
+
+
+def _numbers(summary: Summary) -> Row:
+    """Return all single numbers of a summary, by the names that `headline` has for some."""
+    waits = {curve.bucket: curve for curve in summary.waits}
+    started = sum(curve.started for curve in summary.waits)
+    waited = sum((curve.mean or 0.0) * curve.started for curve in summary.waits)
+    row: Row = {
+        "submitted": summary.submitted,
+        "started": summary.started,
+        "ended": summary.ended,
+        "gar_median": summary.gar.median,
+        "gar_mean": summary.gar.mean,
+        "sor": summary.sor,
+        "sor_run": summary.sor_run,
+        "sor_useful": summary.sor_useful,
+        "gfr": summary.gfr.mean,
+        "gfr_gpu": summary.gfr_gpu,
+        "gfr_demand": summary.gfr_demand,
+        "mean_wait_s": waited / started if started else None,
+        "longest_wait_s": max((curve.longest for curve in summary.waits), default=0.0),
+        "waiting": sum(curve.waiting for curve in summary.waits),
+        "jtted": summary.tted.time,
+        "jtted_nodes": summary.tted.nodes,
+        "jtted_leaves": summary.tted.leaves,
+        "evictions": summary.evictions.workloads,
+        "lost_gpu_hours": summary.evictions.lost_gpu_hours,
+        "jain": summary.fairness.jain,
+        "least": summary.fairness.least,
+    }
+    for bucket in BUCKETS:
+        curve = waits.get(bucket)
+        for name in _QUANTILES:
+            row[f"{name}_{bucket}_s"] = None if curve is None else getattr(curve, name)
+    return row
+
+
+def run_cells(
+    cells: Sequence[Cell], where: str, jobs: int, tick: Callable[[int], None]
+) -> Generator[Row, None, None]:
+    """Yield the rows of cells as they are done, here or on a cluster."""
+    if where == LOCAL:
+        yield from run_all(run_cell, cells, jobs, tick)
+    else:
+        code = release()
+        yield from run_far(far_of(where), run_cell, [replace(cell, code=code) for cell in cells])
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+class Results:
+    """Rows in a file, JSON lines or CSV by the end of its name; more are appended."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._is_csv = self.path.suffix == ".csv"
+        self.rows: dict[str, Row] = {}
+        """By cell."""
+        try:
+            self._file = self.path.open("a+b", buffering=0)
+        except OSError as error:
+            raise StudyError(f"{path}: this cannot be written: {error.strerror}") from error
+        try:
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, row: Row) -> None:
+        """Append a row: all of it, in one piece."""
+        head = ""
+        if self._is_csv and not self._file.tell():
+            head = _csv_line(list(row))
+        line = _csv_line(list(row.values())) if self._is_csv else json.dumps(row) + "\n"
+        self._file.write((head + line).encode())
+        self.rows[str(row["cell"])] = row
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        whole, _, rest = self._file.read().rpartition(b"\n")
+        if rest:  # somebody was cut off while writing it
+            self._file.truncate(len(whole) + 1 if whole else 0)
+        self._file.seek(0, os.SEEK_END)
+        lines = whole.decode("utf-8", "replace").split("\n") if whole else []
+        columns = next(csv.reader(lines[:1]), []) if self._is_csv else []
+        first = 2 if self._is_csv else 1
+        for number, line in enumerate(lines[first - 1 :], first):
+            row = _from_csv(columns, line) if self._is_csv else _from_json(line)
+            if row is None:
+                raise StudyError(f"{self.path}, line {number}: this is no row of a sweep: {line!r}")
+            self.rows[str(row["cell"])] = row
+
+
+def _csv_line(cells: Sequence[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(["" if cell is None else cell for cell in cells])
+    return text.getvalue()
+
+
+def _from_json(line: str) -> Row | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    is_row = isinstance(row, dict) and all(key in row for key in KEYS)
+    return row if is_row else None
+
+
+def _from_csv(columns: Sequence[str], line: str) -> Row | None:
+    cells = next(csv.reader([line]), [])
+    if len(cells) != len(columns) or not set(KEYS) <= set(columns):
+        return None
+    row: Row = {}
+    try:
+        for name, cell in zip(columns, cells, strict=True):
+            row[name] = cell if name in TEXTS else _number(cell)
+    except ValueError:
+        return None
+    return row
+
+
+def _number(cell: str) -> float | int | None:
+    if not cell:
+        return None
+    return int(cell) if cell.lstrip("-").isdecimal() else float(cell)
