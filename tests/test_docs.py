@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.main import main, parser
+from mooring.cli.simulate import SHOWN as TOLD
 from mooring.metrics import Summary
 from mooring.model.plan import Reason
 from mooring.policy.own import NodeStates, Own, Task
@@ -16,7 +17,9 @@ from mooring.policy.placing.devices import RULES
 from mooring.policy.placing.profile import BY_DOMAIN
 from mooring.policy.placing.score import SCORES
 from mooring.sim.mixes import MIXES
-from mooring.sim.study import NAMED
+from mooring.sim.mixes import Options as MixOptions
+from mooring.sim.study import NAMED, Source, Trial
+from mooring.sim.sweep import Cell, run_cell
 from tools import docs
 
 ROOT = Path(__file__).parents[1]
@@ -63,9 +66,14 @@ def rows(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
 def test_simulations_of_the_manual_print_such_tables(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, output: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    output: str,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
     assert main(command.split()) == 0
     assert rows(capsys.readouterr().out) == rows(output)
     assert "GAR" in rows(output)
@@ -76,12 +84,21 @@ def test_commands_of_the_page_on_simulation_run(
 ) -> None:
     """One after the other: the last ones read what the first one wrote."""
     monkeypatch.chdir(tmp_path)
-    assert len(SAID) == 3
+    assert len(SAID) == 8
     for command in SAID:
         assert main(command.split()) == 0, command
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("report.html", "run.json", "run.journal", "runs.csv"),
+        *("report.html", "run.json", "run.journal", "runs.csv", "half.run", "half.journal"),
+        "compared",
     }
+
+
+def test_every_column_of_a_sweep_is_explained() -> None:
+    """Those of the table and of waits by size are explained there."""
+    trial = Trial(Source("lab", MixOptions(gpus=8, days=0.001)), NAMED["default"], until_s=60.0)
+    shown = {key for _, key, _ in TOLD} | {"gar_mean", "took_s"}
+    for column in run_cell(Cell(trial)):
+        assert column in shown or re.match(r"p\d\d_", column) or f"`{column}`" in SIMULATE, column
 
 
 @pytest.mark.parametrize("name", [*MIXES, *NAMED, *NUMBERS])

@@ -39,6 +39,16 @@ def test_the_page_holds_all_numbers_and_needs_nothing_from_elsewhere() -> None:
     assert page.count("</script>") == 1
 
 
+def test_means_of_seeds_and_who_got_worse_come_along() -> None:
+    worse = [{"workload": "x", "policy": "two", "seed": 1, "from_s": 1.0, "to_s": 1 / 3}]
+    more = {"policies": [{"policy": "one", "seeds": 2}], "worse": worse}
+
+    data = data_of(write_page("A title", "What it is about", [a_run("one"), a_run("two")], more))
+
+    assert data["policies"] == more["policies"]
+    assert data["worse"] == [worse[0] | {"to_s": 0.33333}]
+
+
 def test_csv_has_a_row_for_each_run() -> None:
     rows = list(csv.DictReader(io.StringIO(write_csv([a_run("one"), a_run("two")]))))
     assert [row["policy"] for row in rows] == ["one", "two"]

@@ -86,6 +86,8 @@ def test_tables_by_load(tmp_path: Path, capsys: Captured, monkeypatch: pytest.Mo
         "mix lab on 16 GPUs at load 2:",
     ]
     assert lines[-1].startswith("8 runs in ")
+    assert main(["sweep", str(tmp_path / "x.csv"), *GRID, *HERE]) == 0
+    assert capsys.readouterr().out.endswith(" s; 8 were there already.\n")
 
 
 def test_ctrl_c_leaves_whole_rows_and_the_next_call_goes_on(

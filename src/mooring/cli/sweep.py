@@ -52,7 +52,8 @@ def sweep(asked: Sweep) -> int:
     else:
         _print(rows)
         part = "" if is_whole else f" Broken off: {counted(len(keys) - len(rows), 'run')} left."
-        told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s, {len(rows) - done} known."
+        known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
+        told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}."
         Terminal().print(f"\n{told}{part}")
     if not is_whole:
         raise KeyboardInterrupt
