@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     from mooring.sim.study import Outcome
 
 HOUR = 3600.0
-CLUSTERING = Rules("clustering", Policy(small="gpu-clustering"), "best-effort")
-RULES = {**NAMED, "clustering": CLUSTERING}
+MORE = (
+    Rules("clustering", Policy(small="gpu-clustering"), "best-effort"),
+    Rules("easy", Policy(), "easy"),
+    Rules("conservative", Policy(), "conservative"),
+    Rules("kai", Policy(profile="kai")),
+    Rules("kueue", Policy(profile="kueue")),
+)
+RULES = {**NAMED, **{rules.name: rules for rules in MORE}}
 
 
 def trial_of(mix: str = "lab", rules: str = "default", seed: int = 0, **changes: object) -> Trial:
@@ -70,6 +76,10 @@ def recorded(trial: Trial, journal: Path, *stops: float) -> tuple[list[Record], 
         ("mixed", "default", (0.3, 1.1, 1.2)),
         ("inference", "default", (1.25,)),
         ("lab", "clustering", (1.0,)),
+        ("mixed", "easy", (1.1,)),
+        ("lab", "conservative", (1.3,)),
+        ("mixed", "kai", (0.8,)),
+        ("mixed", "kueue", (0.9,)),
     ],
 )
 def test_stops_change_nothing(

@@ -11,6 +11,7 @@ from mooring.model.events import Ended, NodeJoined, NodeLeft, WorkloadChanged
 from mooring.sim.mixes import MIXES, Options, make_load
 from mooring.sim.mixes.curves import joint, read_curve
 from mooring.sim.mixes.make import DAY
+from mooring.sim.study import NAMED, Source, Trial, run_trial
 
 CLUSTERS = [("lab", "Seren"), ("pretraining", "Kalos"), ("classic", "Helios")]
 WITHIN = 0.02
@@ -102,6 +103,17 @@ def test_services_scale_with_the_hour_and_some_come_and_go() -> None:
         seen.append(sum(asked.values()))
     assert max(seen) > 1.3 * min(seen)
     assert any(group.shape.milli < 1000 for group in wanted.values())
+
+
+def test_services_of_a_run_have_what_the_hour_asks_for() -> None:
+    """They grow until the afternoon and shrink again: GPUs in use at 3, 15 and 24 o'clock."""
+    source = Source("inference", Options(200, days=1.0, load=0.7))
+    trial = Trial(source, NAMED["default"], until_s=86_400.0)
+    curve = run_trial(trial, lambda passed: None).summary.curve
+    used = dict(curve.queues)["serving"]
+    night, day, end = (used[int(part * (len(used) - 1))] for part in (3 / 24, 15 / 24, 1.0))
+    assert day > 1.5 * night
+    assert end < 0.75 * day
 
 
 def test_nodes_fail_and_come_back() -> None:
