@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from signal import SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGINT, pthread_sigmask, signal
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -53,11 +53,13 @@ def _submit(
     pool: ProcessPoolExecutor, work: Callable[[T, Callable[[int], None]], R], tasks: Sequence[T]
 ) -> set[Future[R]]:
     """Submit all; Ctrl-C waits for that, and the processes that begin here never hear of it."""
-    before = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    if not hasattr(signal, "pthread_sigmask"):  # not a Unix
+        return {pool.submit(_work, work, task) for task in tasks}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return {pool.submit(_work, work, task) for task in tasks}
     finally:
-        pthread_sigmask(SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _StoppedError(Exception):
@@ -70,7 +72,7 @@ _worker: list[tuple[Synchronized[int], Sign]] = []
 
 def _begin(done: Synchronized[int], stop: Sign) -> None:
     """Make a worker process ready; Ctrl-C is for the one that waits for it."""
-    signal(SIGINT, SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker.append((done, stop))
 
 

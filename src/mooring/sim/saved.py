@@ -46,7 +46,7 @@ def save(live: Live, path: str | Path) -> None:
     path, body = Path(path), io.BytesIO()
     try:
         _Pickler(body, pickle.HIGHEST_PROTOCOL).dump((live.trial, live.state()))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+    except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
         raise SavedError(f"{path}: this run cannot be saved: {error}") from error
     packed = zlib.compress(body.getbuffer(), 1)
     line = {
