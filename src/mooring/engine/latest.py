@@ -69,10 +69,8 @@ class Latest:
 
     def _has_limits(self) -> bool:
         """Return whether a limit or an estimate is given anywhere."""
-        if any(queue.run_limit_s is not None for queue in self.desk.tree.queues):
-            return True
-        works = (entry.workload for entry in self.desk.entries.values())
-        return any(w.run_limit_s is not None or w.estimate_s is not None for w in works)
+        limited = (queue.run_limit_s is not None for queue in self.desk.tree.queues)
+        return bool(self.desk.timed) or any(limited)
 
     def _anew(self, shadow: Shadow) -> dict[str, Reserved]:
         """Return who starts when at the latest."""

@@ -141,7 +141,7 @@ class Turns:
         self._turned.append(name)
         if court.is_waiting(name):
             self.desk.due[name] = None
-            court.serve_due(name)
+            court.serve_due(name, is_new=True)
 
     def _serve_due(self, court: DefaultCourt) -> None:
         """Serve those whose turn has come, in order; reserve nodes for the first without room."""

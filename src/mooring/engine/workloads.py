@@ -67,6 +67,7 @@ class Workloads:
         entry.past = self._pasts.pop(workload.name, NO_PAST)
         self._set_members(entry)
         desk.entries[workload.name] = entry
+        desk.note_times(workload)
         desk.mind_pairs()
         desk.version += 1
         return entry
@@ -153,6 +154,7 @@ class Workloads:
         self.needs.forget(name)
         self.upkeep.forget(name)
         del self.desk.entries[name]
+        self.desk.timed.pop(name, None)
         return entry
 
     # -- changes ----------------------------------------------------------------------------
@@ -171,6 +173,7 @@ class Workloads:
         self.needs.leave(entry)
         queue = desk.books.queue(workload.queue)
         desk.mind_pairs()
+        desk.note_times(workload)
         desk.version += 1
         desk.edits += 1
         if not entry.has_begun:

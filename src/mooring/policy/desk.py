@@ -13,7 +13,7 @@ from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE, Entry, Members
 from mooring.model.memory import Past
 from mooring.model.plan import Bind, Evict
-from mooring.model.workload import Placement, TaskState
+from mooring.model.workload import Placement, TaskState, Workload
 from mooring.policy.backfill.calendar import LatestStarts
 from mooring.policy.headroom import Promises
 from mooring.policy.holds import Holds
@@ -74,6 +74,8 @@ class Desk:
         """Nodes that are closed for all but the workload they are reserved for."""
         self.overtakers: dict[str, None] = {}
         """Those who started before their turn, which has not come yet."""
+        self.timed: dict[str, None] = {}
+        """Workloads with a run limit or an estimate."""
         self.semi: dict[str, None] = {}
         """Workloads of which only what is above the minimum may be evicted."""
         self.departures = Departures(self)
@@ -110,7 +112,7 @@ class Desk:
         new.holds, new.usage = self.holds.copy(new), self.usage.copy(new)
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
-        new.firm = dict(self.firm)
+        new.firm, new.timed = dict(self.firm), dict(self.timed)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
@@ -398,6 +400,12 @@ class Desk:
         self.note_leaving(entry)
         for members in entry.members.values():
             self.evict(entry, members, members.staying(), cause, beneficiary)
+
+    def note_times(self, workload: Workload) -> None:
+        """Note whether anything is known of how long a workload runs."""
+        self.timed.pop(workload.name, None)
+        if workload.run_limit_s is not None or workload.estimate_s is not None:
+            self.timed[workload.name] = None
 
     def note_move(self, entry: Entry) -> None:
         """Note that something of a workload starts, leaves or is another's now."""

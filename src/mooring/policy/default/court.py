@@ -189,10 +189,11 @@ class DefaultCourt:
         """Let nobody leave for another, from now on."""
         self._displacing.is_on = False
 
-    def serve_due(self, name: str) -> bool:
+    def serve_due(self, name: str, *, is_new: bool = False) -> bool:
         """Serve one whose turn has come, whatever its line; return whether it no longer waits.
 
-        In strict order those before it are served first.
+        In strict order those before it are served first. A turn that is not new and was tried is
+        tried again when its line is woken.
         """
         lines = self._hall.find(name)
         if lines is None or (name, "") not in lines:
@@ -200,10 +201,13 @@ class DefaultCourt:
         if self._is_to_follow(name, lines):
             return False
         line = lines.line_of((name, ""))
+        if line.asleep and line.due == name and not is_new:
+            return False
         reasons: list[Reason] = []
         if self._starts.attempt(self.desk.entries[name], line, reasons):
             return True
         if line.waiting[0][1] == (name, ""):
+            line.due = name
             lines.put_to_sleep(line, tuple(reasons), self.desk.books.log_end)
         return False
 

@@ -25,16 +25,49 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.default.hall import Hall
     from mooring.policy.desk import Desk
-    from mooring.policy.queues.lines import Item, Line
+    from mooring.policy.queues.lines import Item, Line, Rank
     from mooring.policy.standing.plain import Risks
     from mooring.policy.victims.displace import Exchange, Wish
     from mooring.policy.victims.evict import Victim
 
     Instead = Callable[[float], bool]
+    Newcomer = tuple[Rank, float, bool, tuple[tuple[str, ...], tuple[int, ...]]]
 
 
 MOST_LOOKED_AT = 2_000
 """Where there are more workloads, nobody is told how long others are protected."""
+FEW, PAUSE_S, LONGEST_PAUSE_S = 16, 30.0, 240.0
+"""Where more workloads than a few run and wait, a search in vain is not made again for so long,
+whatever starts and ends meanwhile, and every time for twice as long: that hardly ever helps, and
+there is the more of it the more there are. Room that becomes free is looked at at once."""
+MOST_KNOWN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Vain:
+    """A search that found nobody: it would find nobody for who ranks behind, either."""
+
+    world: tuple[object, ...]
+    version: int
+    newcomer: Newcomer
+    """Who asked: its rank, what it has saved of its work, whether it has been bold before, and
+    where it may not be."""
+    until: float
+    """When somebody may be asked to leave who may not be asked now."""
+    rests_until: float
+    pause_s: float
+    protected: Told | None
+
+    def holds(self, desk: Desk, world: tuple[object, ...], newcomer: Newcomer) -> bool:
+        """Return whether a newcomer of the same kind need not search."""
+        if world != self.world:
+            return False
+        if desk.now < self.rests_until:
+            return True
+        rank, saved_s, is_bold, ways = self.newcomer
+        is_behind = newcomer[0] >= rank and newcomer[1] >= saved_s and newcomer[2] >= is_bold
+        is_same = self.version == desk.version and desk.now < self.until
+        return is_same and is_behind and newcomer[3] == ways
 
 
 @dataclass(slots=True)
@@ -66,6 +99,8 @@ class Displacing:
         """The one that goes on, or was last."""
         self._cut: dict[Item, Search] = {}
         """Those that were cut short, by whom they are for."""
+        self._vain: dict[object, Vain] = {}
+        """Those in vain, by kind of newcomer."""
 
     def displace(
         self, line: Line, wish: Wish, reasons: list[Reason], instead: Instead | None = None
@@ -92,6 +127,9 @@ class Displacing:
             line.until = self.hall.quantum.begins_at()
             if desk.now < line.until:
                 return False  # only overtakers could be asked, and none of them has had its turn
+        kind = None if instead is None else self._kind_of(line, wish)
+        if self._is_vain(line, wish, kind, reasons):
+            return False
         others = outgoing(desk, ask)
         self._begin(wish, others)
         exchange = self._exchange(wish, others)
@@ -105,6 +143,8 @@ class Displacing:
         elif exchange.found is None and exchange.until < LATER:
             self._tell_protected(line, wish, reasons)
         if exchange.found is None:
+            if not exchange.is_cut and kind is not None:
+                self._note_vain(line, wish, kind)
             return False
         bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
         late = bookings.would_delay(item, *exchange.found)
@@ -114,6 +154,53 @@ class Displacing:
         if instead is None or others or not instead(self._price(exchange.found[1])):
             self._carry_out(wish, exchange, others)
         return True
+
+    def _kind_of(self, line: Line, wish: Wish) -> object:
+        """Return what a search depends on but for who is how old; None: it is the only one."""
+        if line.kind is None or wish.group:
+            return None
+        entry = wish.entry
+        is_due = entry.workload.name in self.desk.due
+        return line.kind, entry.queue, self.desk.priority(entry), is_due
+
+    def _world(self) -> tuple[object, ...]:
+        desk = self.desk
+        return desk.books.epoch, desk.edits, desk.policy, desk.tree
+
+    def _newcomer(self, wish: Wish) -> Newcomer:
+        past, ask, item = wish.entry.past, wish.ask, (wish.entry.workload.name, "")
+        rank = self.hall.lines_of(wish.entry).rank_of(item)
+        return rank, past.saved_s, past.is_bold, (ask.avoid, ask.barred)
+
+    def _is_vain(self, line: Line, wish: Wish, kind: object, reasons: list[Reason]) -> bool:
+        """Return whether it is known that nobody leaves for a workload; say what was said."""
+        vain = None if kind is None else self._vain.get(kind)
+        if vain is None or not vain.holds(self.desk, self._world(), self._newcomer(wish)):
+            return False
+        line.until, line.rests_until = vain.until, vain.rests_until
+        told = vain.protected
+        if told is not None and self.desk.now < told.until < LATER:
+            reasons.append(Protected(told.until))
+        return True
+
+    def _note_vain(self, line: Line, wish: Wish, kind: object) -> None:
+        """Note that a search was in vain."""
+        desk = self.desk
+        before, pause_s = self._vain.get(kind), 0.0
+        if len(desk.entries) > FEW:
+            is_again = before is not None and desk.now < before.rests_until + before.pause_s
+            pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before and is_again else PAUSE_S
+        line.rests_until = rests_until = desk.now + pause_s
+        line.until = max(line.until, rests_until)
+        if len(self._vain) >= MOST_KNOWN:
+            self._vain.clear()
+        newcomer = self._newcomer(wish)
+        told = line.protected
+        if told is not None and (told.name != wish.entry.workload.name or line.until == LATER):
+            told = None
+        self._vain[kind] = Vain(
+            self._world(), desk.version, newcomer, line.until, rests_until, pause_s, told
+        )
 
     def _price(self, victims: Sequence[Victim]) -> float:
         return sum(price(self.desk, victim) for victim in victims)
@@ -230,6 +317,7 @@ class Displacing:
         new = Displacing(desk, hall)
         new.is_on, new._moved_on = self.is_on, dict(self._moved_on)
         new._cut = {item: search.copy() for item, search in self._cut.items()}
+        new._vain = dict(self._vain)
         return new
 
 

@@ -43,7 +43,7 @@ class Growth:
         beside = desk.beside(entry)
         reasons += gate(desk, entry)
         is_open = not reasons
-        barred, blockers = hall.blocked(entry, line)
+        barred, blockers, _ = hall.blocked(entry, line)
         hall.bookings.settle(hall.queue_of[item[0]], hall.lines_of(entry).rank_of(item))
         beside.barred = barred
         if is_open and self._place(entry, beside, group, reasons):

@@ -267,8 +267,11 @@ class Hall:
         found = [(lines.rank_of(item), item) for lines in self.lines.values() for item in lines]
         return list(dict.fromkeys(name for _, (name, _) in sorted(found)))
 
-    def blocked(self, entry: Entry, line: Line) -> tuple[tuple[int, ...], list[Reason]]:
-        """Return the kinds of nodes that others wait for who may not be passed, and whom."""
+    def blocked(self, entry: Entry, line: Line) -> tuple[tuple[int, ...], list[Reason], bool]:
+        """Return the kinds of nodes that others wait for who may not be passed, and whom.
+
+        And whether there are no other kinds.
+        """
         queue = self.queue_of[entry.workload.name]
         has_shadow = self.residual is not None
         return self.passing.blocked(queue, self.lines[queue], line, has_shadow=has_shadow)

@@ -75,8 +75,11 @@ class Passing:
 
     def blocked(
         self, queue: int, lines: Lines, line: Line, *, has_shadow: bool
-    ) -> tuple[tuple[int, ...], list[Reason]]:
-        """Return the kinds of nodes that others wait for who may not be passed, and whom."""
+    ) -> tuple[tuple[int, ...], list[Reason], bool]:
+        """Return the kinds of nodes that others wait for who may not be passed, and whom.
+
+        And whether there are no other kinds.
+        """
         order = self.desk.tree.order[queue]
         before: list[tuple[Line, Item]] = []
         if order == "strict" or (order == "backfill" and not has_shadow):
@@ -86,7 +89,8 @@ class Passing:
         owners = self.in_front(lines, rank, before)
         mine = self._needed(line, item) if owners else []
         first = next((name for kind, name in owners.items() if kind in mine), None)
-        return tuple(owners), [] if first is None else [Blocked(first)]
+        reasons: list[Reason] = [] if first is None else [Blocked(first)]
+        return tuple(owners), reasons, bool(mine) and all(kind in owners for kind in mine)
 
     def asleep(self, lines: Lines, gone: Container[str] = ()) -> list[tuple[Line, Item]]:
         """Return the first of each line that sleeps, as if some were gone."""

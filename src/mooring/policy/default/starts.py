@@ -83,7 +83,11 @@ class Starts:
         if fills and entry.is_fixed and not reasons:
             reasons.append(Blocked(_first_waiting(lines)))  # it could not be asked to leave
         if not reasons and not line.ask.problems:
-            barred, blockers = self.hall.blocked(entry, line)
+            barred, blockers, is_shut = self.hall.blocked(entry, line)
+            if is_shut:
+                line.tried_at = desk.version
+                reasons += blockers
+                return False
             ask = replace(self._open_to(entry, line.ask), barred=barred)
             is_held, seats = self._find(entry, line, ask, reasons)
             if is_held:

@@ -52,7 +52,7 @@ class Waking:
         """Wake everybody."""
         for lines in self.hall.lines.values():
             for line in lines.sleeping.values():
-                line.tried_at = -1
+                line.tried_at, line.rests_until = -1, -LATER
             lines.wake(list(lines.sleeping.values()))
         self.hall.mind_claims()
 
@@ -64,11 +64,23 @@ class Waking:
         self._rivals_seen = version
         could = self.hall.could_ask
         for lines in self.hall.lines.values():
-            asleep = [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+            asleep = self._rested(
+                [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+            )
             if not could:
                 late = [line for line in asleep if line.until <= now]
                 asleep = [*late, *self._movable(asleep)]
             lines.wake(asleep)
+
+    def _rested(self, asleep: list[Line]) -> list[Line]:
+        """Return those of some lines for which others are looked for now; note when for others."""
+        now, found = self.desk.now, []
+        for line in asleep:
+            if line.until <= now or line.rests_until <= now:
+                found.append(line)
+            elif line.rests_until < line.until:
+                line.until, self.is_noted = line.rests_until, True
+        return found
 
     def _movable(self, asleep: list[Line]) -> list[Line]:
         """Return the lines for which others might be moved now; note when to look at others."""

@@ -69,6 +69,10 @@ class Line:
     """Version of the desk when its head last looked for others to displace."""
     until: float = NEVER
     """When somebody may be asked to leave for its head who may not be asked now."""
+    due: str = ""
+    """The head that was tried when its turn had come."""
+    rests_until: float = -NEVER
+    """Until then nobody looks for others to displace for its head again, whatever changes."""
     looked_at: float = -NEVER
     """When it was last looked for others to move for its head."""
     looked_version: int = -1
@@ -287,6 +291,7 @@ class Lines:
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
+            copied.rests_until, copied.due = line.rests_until, line.due
             copied.looked_at, copied.looked_version = line.looked_at, line.looked_version
             copied.kind = line.kind
             copied.protected = line.protected
