@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
@@ -128,7 +128,12 @@ def test_an_endless_stream_does_not_delay_a_giant() -> None:
     assert found[0] == found[1]
 
 
+TOGETHER = [(0, 2, 105), (1, 3, 1), (1, 2, 99), (1, 1, 3), *[(0, 1, 1)] * 5, (1, 1, 1), (1, 1, 2)]
+"""Two start at one instant, and not in the order of coming: one is to leave for one who is due."""
+
+
 @given(rows, st.integers(1, 10))
+@example(TOGETHER, 10)
 def test_a_restart_changes_nothing(given_rows: list[tuple[int, int, int]], at: int) -> None:
     """An engine that takes over with the memory of the first one goes on as that would have."""
     works = works_of(given_rows)

@@ -296,7 +296,7 @@ class Choice:
     def _key(self, victim: Victim) -> tuple[float, float, int]:
         """Cheapest first; of equal ones the youngest."""
         entry = victim.entry
-        return price(self.desk, victim), -(entry.started_at or 0.0), -entry.sequence
+        return price(self.desk, victim), -(entry.started_at or 0.0), -entry.start_number
 
     # -- few: set by set --------------------------------------------------------------------
 

@@ -149,7 +149,7 @@ class Herd:
         known = self._bids.get(name)
         if known is None:
             entry = self.entry(name)
-            age = (-(entry.started_at or 0.0), -entry.sequence)
+            age = (-(entry.started_at or 0.0), -entry.start_number)
             known = self._bids[name] = (self.price(name), *age)
         return known
 
@@ -163,7 +163,7 @@ class Herd:
         pairs = zip(entries, tasks, strict=True)
         prices = [cost_of(desk, entry, some) for entry, some in pairs]
         started = [-(entry.started_at or 0.0) for entry in entries]
-        found = list(zip(prices, started, [-entry.sequence for entry in entries], strict=True))
+        found = list(zip(prices, started, [-entry.start_number for entry in entries], strict=True))
         self._bids.update(zip(names, found, strict=True))
         return found
 
