@@ -398,7 +398,10 @@ class Judge:
                 charges[bind.placement.group, task] = amounts
         if runs.held:
             lacks = sorted(runs.charges.keys() - charges.keys())
-            assert runs.begun or not lacks, f"{name} starts without {lacks}, kept for it"
+            is_kai = self.engine.policy.profile == "kai"
+            assert runs.begun or not lacks or is_kai, f"{name} starts without {lacks}, kept for it"
+            if not runs.begun and lacks:  # of more than a minimum, what is free need not wait
+                self._check_gang(entry, charges)
         elif not runs.charges:
             if self.is_default or not runs.begun:  # kai completes while others leave
                 self._check_gang(entry, charges)

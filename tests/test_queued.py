@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mooring.engine import Engine
+from mooring.model.plan import Bind, Plan, Reserve
+from mooring.model.workload import Placement
+from mooring.policy.holds import Hold
+from tests.policy.kai.cases import Table
 from tests.queued import STEPS, Told, play, told_in
+from tests.rules import Judge, Moment, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,6 +58,32 @@ def test_many_stories_of_queues(block: int, record_property: Callable[[str, obje
     first = 100_000 + block * TOGETHER
 
     tell(range(first, first + TOGETHER), record_property)
+
+
+def judged(*binds: int) -> None:
+    """Judge a plan of kai that keeps room for task 0 of three and binds others, two at least."""
+    table = Table()
+    table("", nodes="n=3", queues="A gpu=3", waiting="w A 1x2..3", ends="")
+    scenario = table.cases[0].scenario
+    engine = Engine(scenario.topology, scenario.policy, queues=scenario.queues)
+    for event in scenario.events():
+        engine.observe(event)
+    moment = Moment(engine)
+    with Witness(engine.desk) as witness:
+        engine.decide(scenario.now)
+    engine.desk.holds._kept["w"] = Hold([], 0.0)
+    kept = Reserve("w", (Placement("main", (0,), ("n",), (1,)),), 9.0)
+    found = Bind("w", Placement("main", binds, ("n",) * len(binds), (2, 4)[: len(binds)]))
+    Judge(moment, witness).judge(Plan((kept, found)))
+
+
+def test_who_has_its_minimum_may_start_without_a_task_that_room_is_kept_for() -> None:
+    judged(1, 2)
+
+
+def test_who_has_less_may_not() -> None:
+    with pytest.raises(AssertionError, match="starts with 1, not 2"):
+        judged(1)
 
 
 def digests() -> str:

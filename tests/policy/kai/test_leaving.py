@@ -97,6 +97,15 @@ case(
     ends="hi:4 | waits old lo",
 )
 case(
+    "or that needs none: room for one of its tasks does not keep the next from starting",
+    nodes="n0=1 n1=1",
+    queues=f"{GONE} | A gpu=2",
+    running="stays A 0.3 @n0/0 | old D 0.7 @n0/0 out",
+    waiting="any A 0.5x0..2",
+    first="any",
+    ends="stays any@n0,n1 | waits old",
+)
+case(
     "parts of devices",
     nodes="n=1",
     queues=f"{GONE} | A gpu=1",

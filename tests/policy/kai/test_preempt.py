@@ -301,6 +301,17 @@ case(
     policy=replace(KAI, eviction=Eviction(movers=1)),
     ends="a1@n0 a2@n1 x y | waits a3",
 )
+case(
+    "a gang that starts in the same cycle waits whole for room that one of its tasks is moved to",
+    # Only n1 has CPU enough for e. For m there is room where the gang was to start.
+    nodes="n0=4:cpu=1000 n1=3:cpu=8000",
+    queues="A gpu=7",
+    running="m A 3 @n1 s=2",
+    waiting="e A 1 cpu=4000 s=1 | gang A 1x2 s=3",
+    first="",
+    moved="m",
+    ends="e@n1 m@n0 gang@n0,n1",
+)
 
 
 @pytest.mark.parametrize("each", case.cases, ids=lambda each: each.name)

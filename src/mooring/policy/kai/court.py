@@ -22,7 +22,7 @@ from mooring.policy.kai.order import Line, in_lanes
 from mooring.policy.kai.outlook import Soon, lift
 from mooring.policy.kai.protect import delayed_until
 from mooring.policy.kai.round import Round
-from mooring.policy.kai.seating import SPREAD, Seating, by_group
+from mooring.policy.kai.seating import SPREAD, Seat, Seating, by_group
 from mooring.policy.kai.solver import CutShortError, Solver
 from mooring.policy.placing.ask import compile_ask, leaf_ask
 from mooring.policy.placing.why import why
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
     from mooring.policy.kai.crew import Crew
-    from mooring.policy.kai.seating import Seat
     from mooring.policy.kai.solver import Trial
     from mooring.policy.placing.ask import Ask
     from mooring.policy.standing.plain import Risks
@@ -392,7 +391,25 @@ class _Cycle:
         if not leaving and self._take_now(crew, seats):
             self._bind(crew, seats)
         else:
-            self._keep(crew, seats, leaving)
+            every = sorted([*seats, *self._recall(crew)], key=lambda seat: seat.task)
+            self._keep(crew, every, leaving)
+
+    def _recall(self, crew: Crew) -> list[Seat]:
+        """Take back the start of a gang that would come by halves; return the seats that it had.
+
+        The rest of it is about to wait for room: all of it waits, and starts together.
+        """
+        tasks = [task for task in crew.active_tasks() if task not in crew.seats]
+        comes = all((crew.name, *task) in self._fresh for task in tasks) and not moves(crew.entry)
+        if not comes or crew.without(crew.seats).root.is_met:
+            return []
+        seats = []
+        for group, members in crew.entry.members.items():
+            some = [task for of, task in tasks if of == group]
+            seats += [Seat(group, task, members.rows[task], members.devices[task]) for task in some]
+            self.desk.take_back(crew.entry, members, some)
+        crew.leave(tasks)
+        return seats
 
     def _let_go(
         self, victim: Crew, gone: dict[str, list[tuple[str, int]]], beneficiary: str
