@@ -596,6 +596,7 @@ def commands() -> list[tuple[str, ...]]:
         ("experiment", "philly"),
         ("simulate",),
         ("compare",),
+        ("sweep",),
         ("traces",),
         ("traces", "list"),
         ("traces", "convert"),

@@ -158,11 +158,24 @@ def test_only_how_far_can_be_changed_of_a_saved_run(tmp_path: Path, capsys: Capt
     assert "cannot be read" in capsys.readouterr().err
 
 
+MAIN = """
+import sys
+from mooring.cli import main
+from mooring.sim import saved
+saved._code = lambda: "the same"  # somebody may edit the code while tests run
+print("ready", file=sys.stderr, flush=True)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def started(*words: str) -> subprocess.Popen[str]:
-    """Return a command in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "mooring.cli", *words], text=True, stdout=PIPE, stderr=PIPE
+    """Return a command that runs in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], text=True, stdout=PIPE, stderr=PIPE
     )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    return process
 
 
 def test_ctrl_c_keeps_what_there_is_and_saves_it(tmp_path: Path) -> None:
@@ -190,7 +203,7 @@ def test_ctrl_c_keeps_the_runs_that_are_done(jobs: str) -> None:
     seeds = [str(seed) for seed in range(1000)]
     options = ["--policy", "fifo", "--seed", *seeds, "--jobs", jobs, "-o", "json"]
     process = started("compare", "--cluster", "16", "--days", "0.05", *options)
-    sleep(3)
+    sleep(2)
     process.send_signal(SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")

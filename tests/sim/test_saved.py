@@ -117,26 +117,34 @@ def test_no_stop_changes_anything(
 
 CONTINUE = """
 import sys
+from mooring.sim import saved
 from mooring.sim.saved import load, resume
 from mooring.sim.study import outcome_of
-live = resume(*load(sys.argv[1]), lambda passed: None)
-live.go(live.trial.until_s)
-print(repr(outcome_of(live, is_whole=True).summary))
+code, *files = sys.argv[1:]
+saved._code = lambda: code  # somebody may edit the code while tests run
+for file in files:
+    live = resume(*load(file), lambda passed: None)
+    live.go(live.trial.until_s)
+    print(repr(outcome_of(live, is_whole=True).summary))
 """
 
 
 def test_another_process_goes_on_the_same(tmp_path: Path) -> None:
     """Not even the order of hashes is the same there."""
-    live = Live(trial_of("mixed"), nothing)
-    live.go(HOUR)
-    save(live, tmp_path / "run")
-    live.go(1.5 * HOUR)
+    files, summaries = [], []
+    for rules in ("fifo", "default", "conservative", "kueue"):
+        live = Live(trial_of("mixed", rules), nothing)
+        live.go(HOUR)
+        files.append(str(tmp_path / rules))
+        save(live, files[-1])
+        live.go(1.5 * HOUR)
+        summaries.append(repr(outcome_of(live, is_whole=True).summary))
 
     environment = os.environ | {"PYTHONHASHSEED": "17"}
-    asked = [sys.executable, "-c", CONTINUE, str(tmp_path / "run")]
+    asked = [sys.executable, "-c", CONTINUE, saved._code(), *files]
     told = subprocess.run(asked, capture_output=True, text=True, check=True, env=environment)
 
-    assert told.stdout.strip() == repr(outcome_of(live, is_whole=True).summary)
+    assert told.stdout.splitlines() == summaries
 
 
 # -- what cannot be continued ---------------------------------------------------------------------

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from signal import SIGINT, signal
-from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from mooring.cli.words import cause_in_words, counted
@@ -17,8 +14,7 @@ from mooring.sim.live import Live, State
 from mooring.sim.saved import load, resume
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Callable, Sequence
 
     from mooring.model.events import Event
     from mooring.model.plan import Plan
@@ -45,26 +41,6 @@ class Control:
 
 
 FREELY = Control()
-
-
-@contextmanager
-def halting() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C be a wish, which the function that is given tells; the second one breaks off."""
-    wishes: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if wishes:
-            raise KeyboardInterrupt
-        wishes.append(number)
-
-    if current_thread() is not main_thread():
-        yield lambda: False
-        return
-    before = signal(SIGINT, note)
-    try:
-        yield lambda: bool(wishes)
-    finally:
-        signal(SIGINT, before)
 
 
 class Teller:

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost, halting
+from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.words import counted
 from mooring.config import load_policy
@@ -19,7 +19,7 @@ from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
 from mooring.sim.own import Said, own_of
-from mooring.sim.parallel import run_all
+from mooring.sim.parallel import halting, run_all
 from mooring.sim.run import Delays
 from mooring.sim.saved import save
 from mooring.sim.study import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mooring.model.cluster import WHOLE, Labels
 from mooring.model.resources import Amounts
@@ -130,6 +130,10 @@ class Shape:
         values = tuple(getattr(self, name) for name in _SHAPE_FIELDS)
         object.__setattr__(self, "_hash", hash(values))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process has other hashes, so there it is made anew.
+        return type(self), tuple(getattr(self, name) for name in _SHAPE_FIELDS)
+
     def __hash__(self) -> int:
         return self._hash
 
@@ -187,6 +191,10 @@ class PodGroup:
     def __post_init__(self) -> None:
         values = tuple(getattr(self, name) for name in _GROUP_FIELDS)
         object.__setattr__(self, "_hash", hash(values))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process has other hashes, so there it is made anew.
+        return type(self), tuple(getattr(self, name) for name in _GROUP_FIELDS)
 
     def __hash__(self) -> int:
         return self._hash

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mooring.sim.openb import StudyError
-from mooring.sim.parallel import PATIENCE_S
+from mooring.sim.parallel import PATIENCE_S, halting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,15 +43,18 @@ def far_of(where: str) -> Far:
 def run_far(far: Far, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
     """Yield what comes of every task as it is done; the cluster is let go at the end."""
     waiting: set[Future[R]] = set()
-    try:
-        waiting |= {far.submit(work, task) for task in tasks}
-        while waiting:
-            ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
-            yield from (future.result() for future in ready)
-    finally:
-        for future in waiting:
-            future.cancel()
-        far.close()
+    with halting() as halt:
+        try:
+            waiting |= {far.submit(work, task) for task in tasks}
+            while waiting and not halt():
+                ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
+                yield from (future.result() for future in ready)
+        finally:
+            for future in waiting:
+                future.cancel()
+            far.close()
+    if waiting:
+        raise KeyboardInterrupt
 
 
 def _missing(what: str, where: str) -> StudyError:

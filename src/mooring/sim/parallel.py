@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import get_context
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -12,12 +14,33 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from multiprocessing.sharedctypes import Synchronized
     from multiprocessing.synchronize import Event as Sign
+    from types import FrameType
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 PATIENCE_S = 0.2
 """How long to wait for a run before the signs of life are looked at again."""
+
+
+@contextmanager
+def halting() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C be a wish, which the function that is given tells; the second one breaks off."""
+    wishes: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if wishes:
+            raise KeyboardInterrupt
+        wishes.append(number)
+
+    if current_thread() is not main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(wishes)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run_all(
@@ -36,17 +59,19 @@ def run_all(
     context = get_context("spawn")
     done, stop = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, _begin, (done, stop))
-    try:
-        waiting = _submit(pool, work, tasks)
-        told = 0
-        while waiting:
-            ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
-            told, before = done.value, told
-            tick(told - before)
-            yield from (future.result() for future in ready)
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    with halting() as halt:  # an exception anywhere could leave a lock behind that workers need
+        try:
+            waiting, told = _submit(pool, work, tasks), 0
+            while waiting and not halt():
+                ready, waiting = wait(waiting, PATIENCE_S, FIRST_COMPLETED)
+                told, before = done.value, told
+                tick(told - before)
+                yield from (future.result() for future in ready)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    if waiting:
+        raise KeyboardInterrupt
 
 
 def _submit(
