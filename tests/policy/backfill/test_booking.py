@@ -314,6 +314,28 @@ def test_nobody_delays_anybody_not_even_by_priority() -> None:
     assert reasons(here, "first")[-1] == Reserved(10.0, 1)
 
 
+# a joins b.        0         3600 3700      7200
+#   runs (4 on a)   ██████████
+#   small (2)       on b, an hour early; it was to start after `runs`
+#   big (2 x 4)     waits          ██████████
+#   late            would start with what `small` has given up, and keep `big` waiting until 7200
+
+
+@pytest.mark.parametrize("late", [lasting(3600, task("late", 3)), lasting(6800, task("late", 2))])
+def test_who_comes_last_does_not_get_what_those_before_it_could_have(late: Workload) -> None:
+    """One who is booked starts early; `late` is to be booked, or to start, in the same cycle."""
+    runs = replace(lasting(3600, task("runs", 4)), preemptible=False)
+    here = ordered("conservative", "a=4").run(runs)
+    big = lasting(3600, gang("big", tasks=2, gpus=4, priority=1))
+    plan = here.submit(lasting(3600, task("small", 2)), big).cycle(1.0)
+    assert reserved(plan) == {"small": 3600.0}
+
+    plan = here.join(node("b", 4)).submit(late).cycle(100.0)
+
+    assert by_workload(plan) == {"small": ["b"]}
+    assert reserved(plan) == {"big": 3700.0, "late": 7300.0}
+
+
 def test_a_reservation_comes_due_without_an_event() -> None:
     """`gap` was booked behind `first`; when `first` is gone nobody else ends at that instant."""
     here = ordered("conservative", "a=2").run(lasting(10, task("runs", 1)))

@@ -92,6 +92,8 @@ class Bookings:
         """How often they had when somebody who would have delayed them was kept back."""
         self._has_grown = False
         """There are bookings in this pass that were not there before."""
+        self._has_freed = False
+        """One that was booked has started early, and others were not looked at since."""
         self._is_sound = False
         """Who was last let through delays none of all who are booked."""
         self._slipped: dict[str, Booking] = {}
@@ -126,6 +128,8 @@ class Bookings:
             return
         if self._seen != self._state() or self._is_late:
             self._renew()
+        if self._has_freed:
+            self._move_up()
         for other in self._orders:
             lines = self._lines.get(other)
             if lines is None:
@@ -209,7 +213,7 @@ class Bookings:
     def _begin_pass(self) -> None:
         self._next = dict.fromkeys(self._waiting, 0)
         self._confirmed = {}
-        self._has_grown = False
+        self._has_grown = self._has_freed = False
 
     def _revise(self, name: str) -> None:
         """Bring a booking up to date, or one that an earlier life promised."""
@@ -272,6 +276,12 @@ class Bookings:
                 at = len(waiting)
                 self._drop_rest(queue)
         self._next[queue] = at
+
+    def _move_up(self) -> None:
+        """Let those who come first have what one has given up that started early."""
+        self._has_freed = False
+        for name in list(self._confirmed):
+            self._look_at(name)
 
     def _count(self, queue: int) -> int:
         """Return how many of a queue are booked in this pass."""
@@ -456,6 +466,7 @@ class Bookings:
             moves, is_early = self._moves, own.at > desk.now
             self._unbook(name)
             self._has_gained |= is_early
+            self._has_freed |= is_early
             self._moves = moves + (is_early and own.binds_all)
         if self._is_sound:  # else all is looked at anew
             self._running.note(entry)
@@ -510,6 +521,7 @@ class Bookings:
         new._waiting = {queue: list(names) for queue, names in self._waiting.items()}
         new._next, new._confirmed = dict(self._next), dict(self._confirmed)
         new._has_grown, new._is_sound = self._has_grown, self._is_sound
+        new._has_freed = self._has_freed
         new._has_gained, new._refused = self._has_gained, dict(self._refused)
         new._moves, new._moves_before = self._moves, self._moves_before
         new._shown, new._told = dict(self._shown), dict(self._told)
