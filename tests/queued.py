@@ -456,7 +456,8 @@ def check_no_later(
     """Nobody's turn of the queue, or latest start, comes later in the company of a newcomer.
 
     Without a shadow a newcomer may take what nobody was promised. Who is promised something only
-    afterwards, as others end early, is promised what is left: that must not become later.
+    afterwards, as others end early, is promised what is left: that must not become later. With a
+    newcomer a queue may have a right to more, by which others leave for one: it has room then.
     """
     queue, priority = first
     was, now = alone.shadow_starts(), together.shadow_starts()
@@ -470,7 +471,7 @@ def check_no_later(
             continue
         there = together.entries()[name]
         is_past = alone.desk.latest.of(name) <= alone.desk.now  # the world has broken it
-        if not there.has_begun and not is_past:
+        if not there.has_begun and name not in together.desk.holds and not is_past:
             late, told = together.desk.latest.of(name), alone.desk.latest.of(name)
             told = told if has_turns else max(told, before.get(name, told))
             assert late <= told, f"the latest start of {name} moves"
