@@ -221,6 +221,11 @@ class Metrics:
 
     # -- numbers ------------------------------------------------------------------------------
 
+    @property
+    def held_milli(self) -> int:
+        """Return how many thousandths of GPUs all have together now."""
+        return self._people.held_milli
+
     def summary(self) -> Summary:
         """Return the numbers up to the last cycle."""
         integrals, counts = self._integrals, self._counts

@@ -139,6 +139,11 @@ class Loop:
             first = self._fed[0]
         return first if first >= self._busy_until else self._busy_until
 
+    def running_since(self, name: str) -> float | None:
+        """Return since when the minimum of a workload runs; None: it does not."""
+        known = self._end_of.get(name)
+        return None if known is None else known[1]
+
     def at(self, time: float, event: Event) -> None:
         """Let a fact happen then."""
         self._push(time, _RANK[type(event)], event)

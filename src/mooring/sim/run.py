@@ -21,6 +21,7 @@ from mooring.model.events import Ended, NodeJoined, Submitted
 from mooring.model.memory import Memory
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
+from mooring.model.workload import Workload
 from mooring.policy.own import NOTHING_OWN
 from mooring.sim.loop import Loop
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from mooring.model.events import Event
     from mooring.model.plan import Plan
-    from mooring.model.workload import Workload
     from mooring.policy.own import Own
     from mooring.sim.load import Arrival, Load
     from mooring.sim.loop import Cost, Listener
@@ -80,6 +80,17 @@ class Progress:
     """What was done and has to be done again."""
     restarts: int = 0
     """How often it was broken off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What one workload has before it."""
+
+    workload: Workload
+    run_s: float
+    """Seconds that it has to run; infinite: until it is ended."""
+    runs: bool
+    """It runs; otherwise it waits, or is about to start."""
 
 
 @dataclass(slots=True)
@@ -149,6 +160,14 @@ class Run:
     def run(self, until: float = inf) -> None:
         """Take every instant up to `until`."""
         self.loop.run(until)
+
+    def rests(self, now: float) -> Iterator[Rest]:
+        """Yield what everybody has before them who has come and has not ended."""
+        for name, entry in self.engine.entries().items():
+            since = self.loop.running_since(name)
+            left_s = self.work.left_s(entry.workload)
+            run_s = left_s if since is None else max(left_s - (now - since), 0.0)
+            yield Rest(entry.workload, run_s, since is not None)
 
     def saved(self) -> dict[str, Any]:
         """Return where the run stands, but for its load."""

@@ -58,10 +58,11 @@ def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> R
     if cell.code and cell.code != release():
         raise StudyError(f"a worker has {release()}, and here is {cell.code}: install the same")
     began = monotonic()
-    return _row(cell, run_trial(cell.trial, tick), monotonic() - began)
+    return row_of(cell, run_trial(cell.trial, tick), monotonic() - began)
 
 
-def _row(cell: Cell, outcome: Outcome, took_s: float) -> Row:
+def row_of(cell: Cell, outcome: Outcome, took_s: float) -> Row:
+    """Return the row of a cell that has been run."""
     trial, summary = cell.trial, outcome.summary
     source = trial.source
     return {
