@@ -408,20 +408,24 @@ class Judge:
             first = self._minimum(entry, charges)
             self._check_quota(name, total(charges[spot] for spot in first))
             runs.charges.update({spot: charges[spot] for spot in first})
+        elif self.engine.policy.profile == "kueue":  # it completes what runs whatever quota says
+            first = self._minimum(entry, charges, runs.charges)
+            runs.charges.update({spot: charges[spot] for spot in first})
         runs.held, runs.begun = False, True
         more = {spot: charge for spot, charge in charges.items() if spot not in runs.charges}
         self._check_quota(name, total(more.values()))
         runs.charges.update(charges)
         runs.started = float(entry.start_number)
 
-    def _minimum(self, entry: Entry, charges: dict[Spot, Amounts]) -> list[Spot]:
+    def _minimum(
+        self, entry: Entry, charges: dict[Spot, Amounts], beside: Iterable[Spot] = ()
+    ) -> list[Spot]:
         """Return the tasks of a start: whatever comes with it above the minimum is growth."""
         found: list[Spot] = []
+        there = Counter(group for group, _ in beside)
         for group, members in entry.members.items():
-            done = members.states.count(TaskState.FINISHED)
-            found += sorted(spot for spot in charges if spot[0] == group)[
-                : members.group.min - done
-            ]
+            lacks = members.group.min - members.states.count(TaskState.FINISHED) - there[group]
+            found += sorted(spot for spot in charges if spot[0] == group)[: max(0, lacks)]
         return found
 
     def _check_gang(self, entry: Entry, charges: dict[Spot, Amounts]) -> None:
@@ -533,13 +537,15 @@ class Judge:
             assert runs.workload.preemptible, f"{victim} is not preemptible"
             assert not runs.held, f"{victim} has not started"
             left = [spot for spot in runs.charges if spot not in spots and spot not in runs.kept]
-            if not left:
-                assert not runs.workload.semi_preemptible, f"{victim} keeps its minimum"
+            semi = runs.workload.semi_preemptible
+            if not left and (self.is_default or not semi):
+                assert not semi, f"{victim} keeps its minimum"
                 continue
-            for leaf in self.moment.leaves(runs):
-                kept = sum(1 for group, _ in left if group == leaf.name)
-                lost = sum(1 for group, _ in spots if group == leaf.name)
-                assert not lost or kept >= leaf.min, f"{victim} leaves by halves"
+            for group, members in self.engine.entries()[victim].members.items():
+                done = 0 if self.is_default else members.states.count(TaskState.FINISHED)
+                kept = sum(1 for of, _ in left if of == group) + done
+                lost = any(of == group for of, _ in spots)
+                assert not lost or kept >= members.group.min, f"{victim} leaves by halves"
 
 
 class Exchange:

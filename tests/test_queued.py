@@ -10,21 +10,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mooring.config import read_scenario
 from mooring.engine import Engine
-from mooring.model.plan import Bind, Plan, Reserve
+from mooring.model.events import Adopted
+from mooring.model.plan import Bind, Evict, Plan, Reserve
 from mooring.model.workload import Placement
 from mooring.policy.holds import Hold
-from tests.policy.kai.cases import Table
+from tests.policy.kai.cases import Table, read_workload
 from tests.queued import STEPS, Told, play, told_in
 from tests.rules import Judge, Moment, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from mooring.model.plan import Decision
+    from mooring.model.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 TOGETHER = 4
@@ -60,30 +66,77 @@ def test_many_stories_of_queues(block: int, record_property: Callable[[str, obje
     tell(range(first, first + TOGETHER), record_property)
 
 
-def judged(*binds: int) -> None:
-    """Judge a plan of kai that keeps room for task 0 of three and binds others, two at least."""
-    table = Table()
-    table("", nodes="n=3", queues="A gpu=3", waiting="w A 1x2..3", ends="")
-    scenario = table.cases[0].scenario
+# -- the judge ------------------------------------------------------------------------------
+
+
+def judged(scenario: Scenario, *plan: Decision) -> list[tuple[type, str, tuple[int, ...]]]:
+    """Judge what is decided, or another plan; return what is done with which tasks of whom."""
     engine = Engine(scenario.topology, scenario.policy, queues=scenario.queues)
     for event in scenario.events():
         engine.observe(event)
     moment = Moment(engine)
     with Witness(engine.desk) as witness:
-        engine.decide(scenario.now)
-    engine.desk.holds._kept["w"] = Hold([], 0.0)
+        found = engine.decide(scenario.now)
+    if plan:
+        found = Plan(plan)
+        engine.desk.holds._kept["w"] = Hold([], 0.0)
+    Judge(moment, witness).judge(found)
+    spots = [each.spots for each in found.decisions if isinstance(each, Bind | Evict)]
+    kinds = [type(each) for each in found.decisions if isinstance(each, Bind | Evict)]
+    return [(k, s[0][0], tuple(t for *_, t in s)) for k, s in zip(kinds, spots, strict=True)]
+
+
+def of_kai(**facts: str) -> Scenario:
+    """Return a scene of kai."""
+    table = Table()
+    table("", ends="", **facts)  # type: ignore[arg-type]
+    return table.cases[0].scenario
+
+
+def kept_and_bound(*binds: int) -> tuple[Decision, ...]:
+    """Return that room is kept for task 0 of a workload, and others start."""
     kept = Reserve("w", (Placement("main", (0,), ("n",), (1,)),), 9.0)
-    found = Bind("w", Placement("main", binds, ("n",) * len(binds), (2, 4)[: len(binds)]))
-    Judge(moment, witness).judge(Plan((kept, found)))
+    return kept, Bind("w", Placement("main", binds, ("n",) * len(binds), (2, 4)[: len(binds)]))
 
 
 def test_who_has_its_minimum_may_start_without_a_task_that_room_is_kept_for() -> None:
-    judged(1, 2)
+    scene = of_kai(nodes="n=3", queues="A gpu=3", waiting="w A 1x2..3")
 
-
-def test_who_has_less_may_not() -> None:
+    judged(scene, *kept_and_bound(1, 2))
     with pytest.raises(AssertionError, match="starts with 1, not 2"):
-        judged(1)
+        judged(scene, *kept_and_bound(1))
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_under_kai_what_is_finished_counts(done: int) -> None:
+    """A gang of two at least: if one is done, one of two others may leave, or else both."""
+    scene = of_kai(nodes="n=2", queues="A gpu=2", waiting="high A 1 p=9")
+    gang = read_workload("gang A 1x2..3")[0]
+    places = (Placement("main", (1, 2), ("n", "n"), (1, 2)),)
+    adopted = Adopted(gang, places, finished=(("main", (0,)),) if done else ())
+
+    assert judged(replace(scene, running=(adopted,))) == [(Evict, "gang", (2,) if done else (1, 2))]
+
+
+LESS = """
+policy: {profile: kueue, flavors: [{name: f, labels: {f: x}}]}
+nodes: [{name: n, cpu: 9, labels: {f: x}}]
+queues:
+  - name: a
+    quotas: [{resource: cpu, flavor: f, quota: 4, limit: 2}]
+    groups: [{resources: [cpu], flavors: [f]}]
+workloads:
+  - {name: w, queue: a, cpu: 2, min: 2, max: 3, running: true, placements: [{nodes: [n]}]}
+  - {name: new, queue: a, cpu: 1}
+"""
+
+
+def test_under_kueue_what_was_let_in_is_completed_though_there_is_less_to_be_had_now() -> None:
+    """It does not grow, and nobody else is let in."""
+    assert judged(read_scenario(LESS)) == [(Bind, "w", (1,))]
+
+
+# -- replay ---------------------------------------------------------------------------------
 
 
 def digests() -> str:
