@@ -37,6 +37,13 @@ def test_a_path_leads_from_the_queue_to_its_root() -> None:
     assert named(tree, tree.roots) == ["lab", "shop"]
 
 
+def test_a_local_queue_is_served_as_the_queue_in_whose_line_its_work_stands() -> None:
+    """Whatever it says itself: there is one line, and one way to serve it."""
+    above = Queue("above", order="backfill")
+    blue, green = Queue("blue", "above", order="strict", local=True), Queue("green", "above")
+    assert tree_of(above, blue, green).order == ["backfill"] * 3
+
+
 def test_children_stand_in_order_of_index() -> None:
     tree = tree_of(*LAB)
     assert named(tree, tree.children[tree.index_of["vision"]]) == ["ann", "bob"]

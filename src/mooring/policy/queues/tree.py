@@ -45,16 +45,20 @@ class QueueTree:
                 self.children[parent].append(child)
         self.path = [tuple(self._way_up(queue)) for queue in range(len(self.names))]
         """From each queue up to its root, itself first."""
-        self.order = [
-            next((self.queues[above].order for above in path if self.queues[above].order), "")
-            for path in self.path
-        ]
-        """How each queue is served: as it says, or as the nearest queue above that says."""
+        self.order = [self._order(path) for path in self.path]
+        """How each queue is served: as it says, or as the nearest queue above that says. A local
+        queue has no line of its own: it is served as the queue above."""
         self.eviction = [self._rules(path) for path in self.path]
         """Whom workloads of each queue may evict, each rule as the nearest queue says. Profile
         kueue goes by what its queues say themselves."""
         self.roots = [queue for queue, parent in enumerate(self.parent) if parent == NOBODY]
         self._set_columns()
+
+    def _order(self, path: Sequence[int]) -> str:
+        """Return how the first of a path up is served; a local root has a line of its own."""
+        queues = [self.queues[queue] for queue in path]
+        own = [queue for queue in queues[:-1] if not queue.local] + queues[-1:]
+        return next((queue.order for queue in own if queue.order), "")
 
     def _cut_cycles(self) -> list[bool]:
         """Let queues that are above themselves have no parent; return which they are."""
