@@ -25,6 +25,7 @@ GAR_GAIN, SOR_GAIN, GFR_CUT = 0.07, 0.08, 0.5
 """What is asked for at a load above 1, relative to strict FIFO; the cut at every load."""
 HOLDS, MISSED, FORBIDDEN, UNTOLD = "holds", "missed", "forbidden", "untold"
 _SAME = 1e-9
+_NOTHING = f"{BASE} has none to compare with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,24 +198,26 @@ def _gain(group: Group, name: str, keys: tuple[str, str], goal: float) -> Iterat
     """Ask for a value that is so much higher."""
     key, most = keys
     before, change = group.spread(BASE, key), group.change(FULL, key)
-    bound = group.spread(FULL, most)
+    bound, asked = group.spread(FULL, most), f"{name} at least {goal:+.0%}"
     if before is None or change is None or bound is None:
+        yield Verdict(asked, UNTOLD, _NOTHING)
         return
     needed = before.mean * (1 + goal)
     state = HOLDS if change.mean >= goal else FORBIDDEN if needed > bound.mean else MISSED
     told = f"at most {bound.mean:.1%}, {needed:.1%} is asked for"
-    yield Verdict(f"{name} at least {goal:+.0%}", state, _changed(change), told)
+    yield Verdict(asked, state, _changed(change), told)
 
 
 def _halved(group: Group) -> Iterator[Verdict]:
     before, change = group.spread(BASE, "gfr"), group.change(FULL, "gfr")
-    least = group.spread(FULL, "gfr_least")
+    least, asked = group.spread(FULL, "gfr_least"), "GFR halved"
     if before is None or change is None or least is None:
+        yield Verdict(asked, UNTOLD, _NOTHING)
         return
     needed = before.mean * (1 - GFR_CUT)
     state = HOLDS if change.mean <= -GFR_CUT else FORBIDDEN if needed < least.mean else MISSED
     told = f"at least {least.mean:.2%}, {needed:.2%} is asked for"
-    yield Verdict("GFR halved", state, _changed(change), told)
+    yield Verdict(asked, state, _changed(change), told)
 
 
 def _lower(group: Group, name: str, key: str) -> Iterator[Verdict]:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 WIDTH = 1080
 _LEFT, _TOP, _GROUP, _TITLE = 96, 66, 214, 30
 _BAR, _STEP = 15, 27
-_PANEL, _GAP = 138, 26
+_PANEL, _GAP, _ROOM = 144, 22, 46
+"""A panel, what is between two, and inside of it the room for the number."""
 _WAITS_LEFT, _WAITS_RIGHT = _LEFT + 4 * (_PANEL + _GAP) + 56, 18
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #333 } .soft { fill: #777; font-size: 11px }
@@ -90,7 +91,7 @@ def _group(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
 def _panel(
     group: Group, policies: Sequence[str], panel: Panel, at: tuple[float, float]
 ) -> Iterator[str]:
-    """Draw bars; the longest one, its interval and the number beside it fill the width."""
+    """Draw bars; the longest one, with its interval, fills the width but for the numbers."""
     x, y = at
     yield _text(x, y - 10, panel.title)
     spreads = [group.spread(name, panel.key) for name in policies]
@@ -99,7 +100,7 @@ def _panel(
     most = max([*ends, 0.0 if bound is None else bound.mean]) - panel.low if ends else 0.0
     if panel.form.endswith("%}") and most > 0.5:
         most = 1.0
-    scale = (_PANEL - 46) / most if most > 0 else 0.0
+    scale = (_PANEL - _ROOM) / most if most > 0 else 0.0
     bottom = y + _STEP * len(policies) - (_STEP - _BAR) + 4
     yield f'<line class="axis" x1="{x}" x2="{x}" y1="{y - 3}" y2="{bottom}"/>'
     for row, spread in enumerate(spreads):
@@ -107,15 +108,15 @@ def _panel(
             continue
         top, long = y + row * _STEP, max(spread.mean - panel.low, 0.0) * scale
         yield _rect(row, (x, top), long)
-        half = min(spread.half * scale, _PANEL - 46 - long)
+        half = min(spread.half * scale, _PANEL - _ROOM - long)
         if half > 0:
             middle, left = top + _BAR / 2, max(long - half, 0.0)
             yield (
                 f'<path class="whisker" d="M{x + left:.1f} {middle:.1f}H{x + long + half:.1f}"/>'
             )
-        yield _text(x + long + max(half, 0.0) + 4, top + 12, panel.form.format(spread.mean), "soft")
+        yield _text(x + _PANEL, top + 12, panel.form.format(spread.mean), "soft", "end")
     if bound is not None:
-        place = x + min((bound.mean - panel.low) * scale, _PANEL - 46)
+        place = x + min((bound.mean - panel.low) * scale, _PANEL - _ROOM)
         yield f'<path class="bound" d="M{place:.1f} {y - 4}V{bottom}"/>'
 
 

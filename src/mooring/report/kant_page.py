@@ -22,7 +22,7 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
 .wide { overflow-x: auto } svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right }
-th { font-weight: 600 } td { white-space: nowrap }
+.verdicts { margin-top: 1.2rem } th { font-weight: 600 } td { white-space: nowrap }
 th:first-child, td:first-child, .verdicts th, .verdicts td { text-align: left; white-space: normal }
 .holds { color: var(--good) } .missed { color: var(--bad) }
 .forbidden, .untold { color: var(--soft) }
