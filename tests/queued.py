@@ -458,6 +458,8 @@ def check_no_later(
     Without a shadow a newcomer may take what nobody was promised. Who is promised something only
     afterwards, as others end early, is promised what is left: that must not become later. With a
     newcomer a queue may have a right to more, by which others leave for one: it has room then.
+    Overtakers take a while to leave: who is promised something only when one before it has started
+    after that is promised the later for it.
     """
     queue, priority = first
     was, now = alone.shadow_starts(), together.shadow_starts()
@@ -473,8 +475,19 @@ def check_no_later(
         is_past = alone.desk.latest.of(name) <= alone.desk.now  # the world has broken it
         if not there.has_begun and name not in together.desk.holds and not is_past:
             late, told = together.desk.latest.of(name), alone.desk.latest.of(name)
-            told = told if has_turns else max(told, before.get(name, told))
+            if not has_turns or starts_later(alone, together):
+                told = max(told, before.get(name, told))
             assert late <= told, f"the latest start of {name} moves"
+
+
+def starts_later(alone: Engine, together: Engine) -> bool:
+    """Return whether somebody has started in one engine, and later or not yet in another."""
+    started = {name: entry.started_at for name, entry in together.entries().items()}
+    for name, entry in alone.entries().items():
+        there = started.get(name)
+        if entry.started_at is not None and (there is None or there > entry.started_at):
+            return True
+    return False
 
 
 def obey(engine: Engine) -> None:
