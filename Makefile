@@ -44,8 +44,9 @@ soak: $(STAMP)  ## the long profiles: properties, faults, fuzz
 bench: $(STAMP)  ## benchmarks: a table and build/bench.json
 	$(BIN)/python -m bench $(ARGS)
 
-demo: $(STAMP)  ## show the product alive
-	$(BIN)/mooring demo
+demo: $(STAMP)  ## a day of a lab under three policies, and its report; half a minute
+	@mkdir -p build
+	$(BIN)/mooring demo --report build/demo.html $(ARGS)
 
 docs: $(STAMP)  ## build and check the manual
 	$(BIN)/python tools/docs.py

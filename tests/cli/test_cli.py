@@ -357,8 +357,10 @@ def test_every_command_says_alike_what_is_no_file(
     missing = tmp_path / "none"
     assert run(command, missing).err == f"{missing}: there is no such file\n"
     assert run(command, tmp_path).err == f"{tmp_path}: this is a folder; give a file\n"
-    demo = run("demo", "--nodes", 32, "--seconds", 1, "--svg", tmp_path)
+    demo = run("demo", "--report", tmp_path)
     assert (demo.code, demo.err) == (2, f"{tmp_path}: this is a folder; give a file\n")
+    demo = run("demo", "--report", missing / "a.html")
+    assert (demo.code, demo.err) == (2, f"{missing}: there is no such folder\n")
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"{", b"a: [", b"- " * 4000, b"\x00"])
@@ -405,8 +407,8 @@ def test_a_scenario_that_contradicts_itself_is_one_line(
         ["experiment", "openb"],
         ["experiment", "openb", "--traces", ".", "--policy", "nonsense"],
         ["experiment", "openb", "--traces", ".", "--jobs", "0"],
-        ["demo", "--nodes", "0"],
-        ["demo", "--seconds", "many"],
+        ["demo", "--cluster", "0"],
+        ["demo", "--hours", "many"],
     ],
 )
 def test_wrong_arguments_are_bad_input(run: Callable[..., Result], argv: list[str]) -> None:
@@ -635,78 +637,6 @@ def test_no_command_is_missing_here() -> None:
     assert {command[0] for command in commands() if command} == set(names)
 
 
-# -- demo -----------------------------------------------------------------------------------
-
-
-def test_the_demo_prints_plain_frames_without_a_terminal(run: Callable[..., Result]) -> None:
-    result = run("demo", "--nodes", 40, "--seconds", 1)
-
-    assert result.code == 0
-    assert result.out.count("40 nodes, 320 GPUs") == 4
-    assert not set(result.out) & set("\x1b\r\x07")
-    assert max(map(len, result.out.splitlines())) <= 80
-
-
-def test_the_demo_draws_one_frame(run: Callable[..., Result]) -> None:
-    result = run("demo", "--nodes", 300, "--seconds", 2, "--once", "--seed", 5)
-
-    assert result.out.count("300 nodes, 2,400 GPUs") == 1
-    rows = [line for line in result.out.splitlines() if re.fullmatch(r"[.1-8# ]{30,}", line)]
-    assert sum(len(row.replace(" ", "")) for row in rows) == 300
-    assert "superpod-00" in result.out
-    assert "superpod-01" in result.out
-
-
-def test_the_demo_says_what_it_does_not_draw(run: Callable[..., Result]) -> None:
-    result = run("demo", "--nodes", 1500, "--seconds", 1, "--once")
-
-    assert "… and 2 superpods more, not drawn" in result.out
-
-
-def test_the_demo_is_the_same_for_the_same_seed(run: Callable[..., Result]) -> None:
-    def once(seed: int) -> str:
-        out = run("demo", "--nodes", 64, "--seconds", 1, "--once", "--seed", seed).out
-        return re.sub(r"[\d,.]+(/s| s of work)", "", out)
-
-    assert once(1) == once(1) != once(2)
-
-
-def test_the_demo_writes_a_picture(run: Callable[..., Result], tmp_path: Path) -> None:
-    path = tmp_path / "demo.svg"
-    assert run("demo", "--nodes", 32, "--seconds", 1, "--svg", path).code == 0
-    assert path.read_text("utf-8").startswith("<svg")
-
-    result = run("demo", "--nodes", 32, "--seconds", 1, "--svg", tmp_path / "no" / "demo.svg")
-    assert result.code == 2
-    assert result.err.count("\n") == 1
-
-
-def test_the_demo_writes_a_journal(run: Callable[..., Result], tmp_path: Path) -> None:
-    path = tmp_path / "demo.journal"
-    small = "demo", "--nodes", 32, "--seconds", 2, "--once", "--journal", path
-    assert run(*small).code == 0
-
-    replayed = run("replay", path, "-o", "json")
-    assert (replayed.code, replayed.data["same"]) == (0, True)
-    assert replayed.data["decisions"] > 0
-
-    again = run(*small)
-    assert (again.code, again.out, again.err) == (2, "", f"{path}: there is a file already\n")
-
-
-def test_the_demo_lives_in_a_terminal(
-    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("LINES", "24")
-    result = run("demo", "--nodes", 32, "--seconds", 1)
-
-    assert result.code == 0
-    assert result.out.count("\x1b[?1049h") == 1
-    assert result.out.count("32 nodes") > 3
-
-
 # -- the end of everything ------------------------------------------------------------------
 
 
@@ -743,14 +673,14 @@ def test_the_program_runs(write: Callable[..., Path]) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_disaster(write: Callable[..., Path]) -> None:
-    for arguments in ("schema", f"decide {write('a=8', task('t'))}", "demo --nodes 64 --seconds 1"):
+    for arguments in ("schema", f"decide {write('a=8', task('t'))}"):
         ended = shell(f"mooring {arguments} | true; exit ${{PIPESTATUS[0]}}")
         assert ended.returncode in (0, 141)
         assert ended.stderr == ""
 
 
-def test_an_ascii_terminal_is_no_disaster() -> None:
-    ended = shell("mooring demo --nodes 32 --seconds 1 --once", PYTHONIOENCODING="ascii")
+def test_an_ascii_terminal_is_no_disaster(write: Callable[..., Path]) -> None:
+    ended = shell(f"mooring decide {write('a=8', task('t'))}", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -25,11 +25,13 @@ from mooring.model.events import (
     WorkloadChanged,
 )
 from mooring.model.plan import Bind, Evict, Plan, Record, Reserve
+from mooring.model.queues import DEFAULT_QUEUE
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState, Workload
-from mooring.sim.generate import NODE_GPUS, TOPOLOGY, make_arrivals, make_nodes
 from mooring.sim.loop import Loop
+from mooring.sim.mixes import Options, make_load
+from mooring.sim.mixes.cluster import TOPOLOGY
 from mooring.sim.replay import replay
 from tests.build import gang, group, node, picture, task, workload
 
@@ -382,11 +384,12 @@ def test_one_may_be_woken_from_outside() -> None:
 def stream(life: Life, seed: int) -> Life:
     """Let work arrive for a while, and let some nodes leave and come back."""
     rng = np.random.default_rng(seed)
-    nodes = make_nodes(40)
+    load = make_load("lab", seed, Options(gpus=320, days=1 / 24, load=1.5))
+    nodes = load.nodes
     for each in nodes:
         life.at(0, NodeJoined(each))
-    for arrival in make_arrivals(rng, 40 * NODE_GPUS, 3600.0, load=2.0):
-        life.at(arrival.at, Submitted(arrival.workload))
+    for arrival in load.arrivals:
+        life.at(arrival.at, Submitted(replace(arrival.workload, queue=DEFAULT_QUEUE.name)))
     for each in rng.choice(len(nodes), 12, replace=False).tolist():
         lost_at = rng.uniform(600, 4000)
         life.at(lost_at, NodeLeft(nodes[each].name))

@@ -1,149 +1,223 @@
-"""`mooring demo`: a cluster alive in the terminal."""
+"""`mooring demo`: one day of a lab under three policies, as a picture, a table and a page."""
 
 from __future__ import annotations
 
-import io
+import os
+import sys
+import webbrowser
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
-from time import perf_counter, sleep
+from time import monotonic
 from typing import TYPE_CHECKING
 
-import numpy as np
-from rich.console import Console
-from rich.live import Live
-from rich.terminal_theme import TerminalTheme
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
-from mooring.cli.map import Picture
+from mooring.cli.map import PARTLY, TAKEN, cell, clock, cluster_map, curve
 from mooring.cli.show import Terminal
-from mooring.cli.words import counted, percent
-from mooring.journal import Journal, Recorder
-from mooring.model.scenario import Scenario
-from mooring.sim.demo import Demo
-from mooring.sim.generate import TOPOLOGY
+from mooring.cli.simulate import run_trials, write_report
+from mooring.cli.words import counted, listed, percent
+from mooring.metrics.frames import FULL
+from mooring.report import Run, headline
+from mooring.sim.mixes import Options
+from mooring.sim.openb import StudyError
+from mooring.sim.run import Delays
+from mooring.sim.study import NAMED, Source, Trial
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from collections.abc import Sequence
 
-SPEED = 3600.0
-"""Seconds of the cluster in a second of the demo."""
-FRAME_S = 1 / 12
-SAMPLES = 240
-"""Moments at which the ratios are taken where nobody watches."""
-PLAIN_FRAMES = 4
-JOURNAL_BATCH = 256
-"""Records that are written at once."""
-SVG_SIZE = 82, 26
-_DARK = TerminalTheme((18, 22, 28), (214, 220, 228), [(90, 98, 110)] * 8)
+    from mooring.metrics import Summary
+    from mooring.sim.study import Outcome
+
+POLICIES = ("fifo", "best-effort", "default")
+GPUS, LOAD = 256, 0.9
+HOUR = 3600.0
+WARM_UP_HOURS = 6
+"""Before the day that counts, so that it does not begin with an empty cluster."""
+REPORT = "mooring-demo.html"
+WIDTH = 17
+"""Of the column of a policy."""
+_BEST = "bold green"
+_MEAN = "mean wait"
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class Demo:
     """What is to be shown."""
 
-    nodes: int
-    seconds: float
-    seed: int
-    once: bool
-    svg: str
-    journal: str = ""
+    gpus: int = GPUS
+    hours: int = 24
+    seed: int = 0
+    report: str = REPORT
+    opens: bool = True
+    jobs: int = 1
+
+    def trials(self) -> list[Trial]:
+        """Return the runs: the same work under every policy."""
+        end_h = WARM_UP_HOURS + self.hours
+        source = Source("lab", Options(self.gpus, end_h / 24, LOAD))
+        times = WARM_UP_HOURS * HOUR, end_h * HOUR, Delays(30.0, 60.0, 10.0)
+        return [
+            Trial(source, NAMED[name], self.seed, *times, keeps_waits=True) for name in POLICIES
+        ]
 
 
-def demo(show: Show) -> int:
-    """Show a cluster alive; return the exit code."""
-    console = Terminal()
-    is_live = console.is_terminal and not console.is_dumb_terminal and not show.once
-    player = _Player(show, console)
-    if show.journal:
-        player.record(show.journal)
-    try:
-        if show.svg:
-            player.save(show.svg)
-        elif is_live:
-            player.play_live()
-        else:
-            player.play_plain(1 if show.once else PLAIN_FRAMES)
-    finally:
-        player.close()
-        console.print(player.summary())
+def demo(asked: Demo) -> int:
+    """Run the comparison, print it, write its page and open it; return the exit code."""
+    page, began, terminal = Path(asked.report), monotonic(), Terminal()
+    if page.is_dir() or not page.parent.is_dir():
+        what = "this is a folder; give a file" if page.is_dir() else "there is no such folder"
+        raise StudyError(f"{page if page.is_dir() else page.parent}: {what}")
+    day = "one day" if asked.hours == 24 else counted(asked.hours, "hour")
+    terminal.print(
+        Text.assemble(
+            ("Mooring", "bold"),
+            f"  {day} of a lab with {counted(asked.gpus, 'GPU')} at load {LOAD:g}, ",
+            "under three policies\n",
+        )
+    )
+    done, is_whole = run_trials(asked.trials(), asked.jobs)
+    if not is_whole:
+        raise KeyboardInterrupt
+    terminal.print(_picture(done, colour=terminal.color_system is not None))
+    terminal.print(f"\n{_sentence(done)}\n")
+    write_report(done, str(page))
+    work = counted(done[0].summary.submitted, "workload")
+    took = f"{work} under each policy, simulated in {monotonic() - began:.1f} s."
+    terminal.print(f"{took} The whole report, with a map of the cluster to scrub through:")
+    terminal.print(str(page), style="bold", soft_wrap=True)
+    if asked.opens and has_display():
+        webbrowser.open(page.resolve().as_uri())
     return 0
 
 
-class _Player:
-    """Runs a demo, draws it, and measures how long the deciding takes."""
+def has_display() -> bool:
+    """Return whether a browser can be shown: none that takes the terminal is to be started."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
-    def __init__(self, show: Show, console: Console) -> None:
-        self._seconds = show.seconds
-        self._until_s = show.seconds * SPEED
-        self._demo = Demo(show.nodes, self._until_s, show.seed)
-        self._console = console
-        has_colours = console.color_system is not None
-        self._picture = Picture(console.width, console.height, colour=has_colours)
-        self._deciding_s = 0.0
-        self._journal: Journal | None = None
 
-    def record(self, path: str) -> None:
-        """Write all that is to come to a new journal."""
-        self._journal = Journal.create(path, Scenario(topology=TOPOLOGY), batch=JOURNAL_BATCH)
-        loop = self._demo.loop
-        loop.engine = Recorder(loop.engine, self._journal)
+# ── the picture ──────────────────────────────────────────────────────────────────────────────────
 
-    def close(self) -> None:
-        """Finish the journal, if there is one."""
-        if self._journal:
-            self._journal.close()
 
-    def play_live(self) -> None:
-        """Draw frame after frame; where deciding is too slow for them, time stays behind."""
-        began = perf_counter()
-        with Live(console=self._console, screen=True, auto_refresh=False) as live:
-            while (elapsed := perf_counter() - began) < self._seconds:
-                self._play(elapsed * SPEED, FRAME_S / 2)
-                self._picture.width, self._picture.height = self._console.size
-                live.update(self._frame(), refresh=True)
-                sleep(max(began + elapsed + FRAME_S - perf_counter(), 0.0))
-        self._console.print(self._frame())
+def _picture(done: Sequence[Outcome], *, colour: bool) -> Table:
+    """Return a column for each policy: the cluster, curves over the day, numbers."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    made.add_column("", no_wrap=True)
+    for outcome in done:
+        made.add_column(outcome.trial.rules.name, no_wrap=True, min_width=WIDTH)
+    at = _height(done[0].summary)
+    maps = [cluster_map(outcome.film, at, colour=colour) for outcome in done]
+    made.add_row(_legend(at, colour=colour), *maps)
+    made.add_row()
+    curves = [outcome.summary.curve for outcome in done]
+    most = max((value for found in curves for value in found.waiting_gpus), default=0.0) or 1.0
+    for name, style, top, values in (
+        ("GAR over the day", TAKEN, 1.0, [found.gar for found in curves]),
+        ("GFR over the day", PARTLY[-1], 1.0, [found.gfr for found in curves]),
+        ("GPUs waited for", "", most, [found.waiting_gpus for found in curves]),
+    ):
+        made.add_row(name, *(curve(some, top, WIDTH, style) for some in values))
+    made.add_row()
+    for row in _rows(done):
+        made.add_row(row.name, *row.cells())
+    return made
 
-    def play_plain(self, frames: int) -> None:
-        """Print so many frames, one below the other, the last one at the end."""
-        for sample in range(1, SAMPLES + 1):
-            self._play(self._until_s * sample / SAMPLES)
-            if sample % (SAMPLES // frames) == 0:
-                self._console.print(self._frame(), end="\n\n")
 
-    def save(self, path: str) -> None:
-        """Write the last frame to an SVG file."""
-        width, height = SVG_SIZE
-        canvas = Console(
-            record=True, file=io.StringIO(), color_system="truecolor", width=width, height=height
-        )
-        self._picture = Picture(width, height, colour=True)
-        for sample in range(1, SAMPLES + 1):
-            self._play(self._until_s * sample / SAMPLES)
-        canvas.print(self._frame())
-        svg = canvas.export_svg(title="mooring demo", theme=_DARK, unique_id="demo")
-        Path(path).write_text(svg, encoding="utf-8")
+def _height(summary: Summary) -> float:
+    """Return when most was waited for; where nobody waits, when most was in use."""
+    found = summary.curve
+    values = found.waiting_gpus if any(found.waiting_gpus) else found.gar
+    if not values:
+        return found.start
+    return found.start + (values.index(max(values)) + 0.5) * found.step_s
 
-    def _play(self, until_s: float, most_s: float = inf) -> None:
-        """Go on until then, but not for longer than `most_s` of real time."""
-        loop = self._demo.loop
-        began = perf_counter()
-        while loop.next_at <= until_s and perf_counter() - began < most_s:
-            loop.step()
-        self._deciding_s += perf_counter() - began
-        self._picture.note(self._demo.view())
 
-    def _frame(self) -> Text:
-        return self._picture.draw(self._demo.view(), self._deciding_s)
+def _legend(at: float, *, colour: bool) -> Text:
+    lines = [Text(f"cluster at {clock(at)}")]
+    for taken, what in ((FULL, "full node"), (FULL // 2, "in part use"), (0, "free")):
+        lines.append(Text.assemble(cell(taken, colour=colour), (f" {what}", "dim")))
+    return Text("\n").join(lines)
 
-    def summary(self) -> str:
-        """Return what came of it."""
-        view = self._demo.view()
-        low, middle, high = np.quantile(self._picture.allocation or [0.0], (0.1, 0.5, 0.9))
-        partly = float(np.median(self._picture.fragmentation or [0.0]))
-        return (
-            f"{view.now / 3600:.1f} hours of the cluster, {self._deciding_s:.1f} s of work: "
-            f"{counted(view.placed, 'workload')} placed, {view.ended:,} ended, "
-            f"{view.waiting:,} wait. GAR {percent(middle)} (p10 {percent(low)}, "
-            f"p90 {percent(high)}), GFR {percent(partly)}."
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One number of every policy."""
+
+    name: str
+    values: tuple[float | None, ...]
+    told: Callable[[float], str]
+    sign: int = -1
+    """1: more is better."""
+
+    def cells(self) -> list[Text]:
+        """Return the numbers, the best of them marked unless all are the best."""
+        told = ["–" if value is None else self.told(value) for value in self.values]
+        known = [value for value in self.values if value is not None]
+        best = told[self.values.index(max(known, key=lambda v: self.sign * v))] if known else ""
+        is_same = len(set(told)) == 1
+        return [Text(text, "" if is_same or text != best else _BEST) for text in told]
+
+
+def _rows(done: Sequence[Outcome]) -> list[_Row]:
+    heads = [headline(Run(each.trial.rules.name, each.summary)) for each in done]
+
+    def row(name: str, key: str, told: Callable[[float], str], sign: int = -1) -> _Row:
+        found = [value if isinstance(value := head[key], int | float) else None for head in heads]
+        return _Row(name, tuple(found), told, sign)
+
+    few, most = _ends(done)
+    return [
+        row("GAR, median", "gar_median", percent, 1),
+        row("GFR, mean", "gfr", percent),
+        row(_MEAN, "mean_wait_s", span),
+        _Row(f"p99, {few} GPU", _waits(done, few, "p99"), span),
+        _Row(f"longest, {most} GPUs", _waits(done, most, "longest"), span),
+        row("waiting at the end", "waiting", "{:,.0f}".format),
+        row("evictions", "evictions", "{:,.0f}".format),
+        row("GPU-hours lost", "lost_gpu_hours", "{:,.0f}".format),
+    ]
+
+
+def _ends(done: Sequence[Outcome]) -> tuple[str, str]:
+    """Return the buckets of the smallest and of the largest work."""
+    buckets = [curve.bucket for curve in done[0].summary.waits] or ["1"]
+    return buckets[0], buckets[-1]
+
+
+def _waits(done: Sequence[Outcome], bucket: str, what: str) -> tuple[float | None, ...]:
+    """Return one number about the waits of a bucket; None: too many wait still."""
+    found: list[float | None] = []
+    for outcome in done:
+        waits = [each for each in outcome.summary.waits if each.bucket == bucket]
+        found.append(getattr(waits[0], what) if waits else None)
+    return tuple(found)
+
+
+def _sentence(done: Sequence[Outcome]) -> str:
+    """Return what to look at."""
+    _, most = _ends(done)
+    means = next(row.values for row in _rows(done) if row.name == _MEAN)
+    longest = _waits(done, most, "longest")
+    parts = [outcome.summary.gfr.mean for outcome in done]
+    return (
+        f"Look at who waits for whom: under {listed(POLICIES)} the mean wait is "
+        f"{_told(means, span)}, the longest of the largest work ({most} GPUs) "
+        f"{_told(longest, span)}; and of all nodes {_told(parts, percent)} are in part use, where "
+        "no large gang fits."
+    )
+
+
+def _told(values: Sequence[float | None], told: Callable[[float], str]) -> str:
+    return listed(["not known" if value is None else told(value) for value in values])
+
+
+def span(seconds: float) -> str:
+    """Return a time that passed, in the unit that suits it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / HOUR:.1f} h"

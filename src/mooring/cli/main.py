@@ -14,8 +14,9 @@ import mooring
 from mooring.cli.control import ContinueError, Control, add_control, continued
 from mooring.cli.decide import decide
 from mooring.cli.defragment import defragment
-from mooring.cli.demo import Show, demo
+from mooring.cli.demo import GPUS, REPORT, Demo, demo
 from mooring.cli.experiment import Choice, openb
+from mooring.cli.kant import add_kant, choice_of, kant
 from mooring.cli.philly import Choice as PhillyChoice
 from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
@@ -26,6 +27,7 @@ from mooring.cli.simulate import (
     add_files,
     add_load,
     compare,
+    part,
     rules_of,
     rules_of_all,
     simulate,
@@ -253,6 +255,13 @@ def _add_experiment(commands: Commands) -> None:
     )
     _add_output(study)
     _add_philly(studies)
+    study = _add(studies, "kant", _kant, "clusters of several sizes and kinds, by policy")
+    add_kant(study, _whole, part)
+    _add_output(study)
+
+
+def _kant(arguments: argparse.Namespace) -> int:
+    return kant(choice_of(arguments))
 
 
 def _add_philly(studies: Commands) -> None:
@@ -480,21 +489,27 @@ def _output_of(arguments: argparse.Namespace) -> Output:
 
 
 def _add_demo(commands: Commands) -> None:
-    made = _add(commands, "demo", _demo, "show a made-up cluster alive")
+    made = _add(commands, "demo", _demo, "see a day of a lab under three policies")
     made.description = (
-        "Fill a made-up cluster with a stream of gangs and small workloads and draw it: one cell "
-        "a node, grouped by leaf and superpod. A second of the demo is an hour of the cluster. "
-        "Without a terminal it prints a few plain frames."
+        "Run one day of a made-up lab under strict FIFO, best-effort and Mooring's default, and "
+        "show what each did: the cluster at the height of the day, curves, a table, and a page "
+        "with all of it (HTML), which is opened where there is a display. It takes half a minute."
     )
     made.add_argument(
-        "--nodes", metavar="N", type=_whole(1, 20_000), default=1000, help="default 1000, of 8 GPUs"
+        "--cluster",
+        metavar="GPUS",
+        type=_whole(8, 100_000),
+        default=GPUS,
+        help=f"default {GPUS}; larger ones take longer",
     )
-    made.add_argument("--seconds", metavar="N", type=_whole(1, 3600), default=20, help="default 20")
+    made.add_argument(
+        "--hours", metavar="N", type=_whole(1, 240), default=24, help="of the lab; default 24"
+    )
     made.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
-    made.add_argument("--once", action="store_true", help="draw only the end")
-    made.add_argument("--svg", metavar="FILE", default="", help="draw only the end, to an SVG file")
+    made.add_argument("--report", metavar="FILE", default=REPORT, help=f"default {REPORT}")
+    made.add_argument("--no-open", action="store_true", help="do not open it in a browser")
     made.add_argument(
-        "--journal", metavar="FILE", default="", help="write a journal, for mooring replay"
+        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
     )
 
 
@@ -588,15 +603,8 @@ def _traces_convert(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    given = arguments.nodes, arguments.seconds, arguments.seed, arguments.once, arguments.svg
-    try:
-        return demo(Show(*given, journal=arguments.journal))
-    except IsADirectoryError:
-        return _bad_input([f"{arguments.svg}: this is a folder; give a file"])
-    except OSError as error:
-        if not arguments.svg or isinstance(error, BrokenPipeError):
-            raise
-        return _bad_input([f"{arguments.svg}: this cannot be written: {error.strerror}"])
+    chosen = arguments.cluster, arguments.hours, arguments.seed, arguments.report
+    return demo(Demo(*chosen, not arguments.no_open, arguments.jobs or os.cpu_count() or 1))
 
 
 def _schema(arguments: argparse.Namespace) -> int:

@@ -143,9 +143,9 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     )
 
 
-def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
-    """Make many runs and print them side by side; Ctrl-C keeps those that are done."""
-    began, done, is_whole = monotonic(), list[Outcome](), True
+def run_trials(trials: Sequence[Trial], jobs: int) -> tuple[list[Outcome], bool]:
+    """Make many runs; return what came of them, and whether nobody broke them off."""
+    done, is_whole = list[Outcome](), True
     with progress() as bar:
         total = sum(trial.until_s for trial in trials)
         task = bar.add_task("seconds of clusters", total=None if total == inf else int(total))
@@ -156,9 +156,25 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
         except KeyboardInterrupt:
             is_whole = False
     done.sort(key=lambda outcome: trials.index(outcome.trial))
-    names = list(dict.fromkeys(outcome.trial.rules.name for outcome in done))
-    by_policy = [[each for each in done if each.trial.rules.name == name] for name in names]
-    worse = got_worse(done)
+    return done, is_whole
+
+
+def write_report(outcomes: Sequence[Outcome], path: str) -> None:
+    """Write the page of runs side by side."""
+    data = _comparison(_by_policy(outcomes), got_worse(outcomes))
+    _write(outcomes, Output(report=path), data)
+
+
+def _by_policy(done: Sequence[Outcome]) -> list[list[Outcome]]:
+    names = dict.fromkeys(outcome.trial.rules.name for outcome in done)
+    return [[each for each in done if each.trial.rules.name == name] for name in names]
+
+
+def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
+    """Make many runs and print them side by side; Ctrl-C keeps those that are done."""
+    began = monotonic()
+    done, is_whole = run_trials(trials, jobs)
+    by_policy, worse = _by_policy(done), got_worse(done)
     data = _comparison(by_policy, worse) | {"is_whole": is_whole}
     if done:
         _write(done, output, data)
@@ -349,7 +365,7 @@ def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -
     for name, of, number, about in _NUMBERS:
         about = f"{about}; default {number:g}"
         default = usual(number) if name == "--load" else {"default": number}
-        to.add_argument(name, metavar=of, type=_part, help=about, **default)
+        to.add_argument(name, metavar=of, type=part, help=about, **default)
     to.add_argument(
         "--charge-decisions",
         metavar="S",
@@ -391,7 +407,7 @@ _LONG_DAYS = 30.0
 """Of a mix that runs until all is done."""
 
 
-def _part(text: str) -> float:
+def part(text: str) -> float:
     """Read a number that is not negative."""
     try:
         number = float(text)

@@ -44,8 +44,9 @@ POLICIES = {
     "first-fit": "first-fit",
     "potential": "potential",
     "potential-known": "potential",
+    "default": "",
 }
-"""Policies of the study, and the score that each uses for everything."""
+"""Policies of the study, and the score that each uses for everything; none: as a user gets it."""
 KNOWN_MIX = ("fgd", "potential-known")
 """Policies that know the mix of the pod file beforehand."""
 LOADS = range(131)
@@ -202,15 +203,17 @@ def run_one(folder: str, run: Run, tick: Callable[[int], None] = lambda done: No
 
 def _engine(inputs: Inputs, name: str) -> Engine:
     score, known = POLICIES[name], name in KNOWN_MIX
-    policy = Policy(
-        small=score,
-        gang=score,
-        service=score,
-        devices="lowest",
-        mix_half_life_s=inf,
-        mix_learns=not known,
-        eviction=Eviction(consolidates=False),  # in the study nobody is moved
-    )
+    policy = Policy(eviction=Eviction(consolidates=False))  # in the study nobody is moved
+    if score:
+        policy = replace(
+            policy,
+            small=score,
+            gang=score,
+            service=score,
+            devices="lowest",
+            mix_half_life_s=inf,
+            mix_learns=not known,
+        )
     return Engine(Topology(), policy, _mix(inputs) if known else Memory())
 
 

@@ -17,8 +17,8 @@ from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
 from mooring.model.resources import amounts
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
-from mooring.sim.generate import TOPOLOGY, make_nodes
 from mooring.sim.load import Arrival, Load
+from mooring.sim.mixes.cluster import TOPOLOGY, make_nodes
 from mooring.sim.traces import Options, TraceError, read_trace, trace_schema, write_trace
 from mooring.sim.traces.tidy import beside
 
@@ -85,7 +85,7 @@ EVERYTHING = load_of(
     Arrival(9.0, job("ended", 9.0), inf),
     topology=TOPOLOGY,
     nodes=(
-        *make_nodes(20),
+        *make_nodes(160),
         Node(
             "odd",
             amounts({"cpu": 1, "fpga": 2}),
@@ -114,7 +114,7 @@ def test_everything_comes_back_from_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_nodes_alone_are_a_trace(tmp_path: Path, end: str) -> None:
-    load = load_of(nodes=tuple(make_nodes(3)), topology=TOPOLOGY)
+    load = load_of(nodes=make_nodes(24), topology=TOPOLOGY)
     same(load, round_trip(load, tmp_path / f"a{end}"))
 
 
