@@ -305,20 +305,31 @@ class Conservative(Timed):
             pass
 
     def go_over(self) -> bool:
-        """Book everybody in order as early as can be; return whether a booking has moved."""
+        """Book everybody in order as early as can be; return whether a booking has moved.
+
+        What one gives up that starts earlier than it was booked is for those before it first.
+        """
         has_moved = False
-        for work in list(self.waiting):
-            old = self.bookings.pop(work.name, None)
-            new = self.earliest(work)
-            booking = new if old is None or new.at < old.at else old
-            has_moved |= old is not None and new.at < old.at
-            self.bookings[work.name] = booking
-            self.story.reservations.append((self.now, work.name, booking.at))
+        for count, work in enumerate(list(self.waiting)):
+            gains = self.look_at(work)
+            has_moved |= gains
+            if gains and self.bookings[work.name].at <= self.now:
+                for other in self.waiting[:count]:
+                    has_moved |= self.look_at(other)
         for booking in list(self.bookings.values()):
             if booking.at <= self.now:
                 del self.bookings[booking.work.name]
                 self.start(booking.work, booking.seats)
         return has_moved
+
+    def look_at(self, work: Work) -> bool:
+        """Book one as early as can be; return whether its booking has moved."""
+        old = self.bookings.pop(work.name, None)
+        new = self.earliest(work)
+        booking = new if old is None or new.at < old.at else old
+        self.bookings[work.name] = booking
+        self.story.reservations.append((self.now, work.name, booking.at))
+        return old is not None and new.at < old.at
 
     def earliest(self, work: Work) -> Booking:
         """Return the first booking beside all others."""
