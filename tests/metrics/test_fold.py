@@ -119,6 +119,19 @@ def test_a_checkpoint_saves_work() -> None:
     assert summary.sor_useful == pytest.approx(4 * (40 - 7) / (12 * 50))
 
 
+def test_what_a_service_has_served_is_not_lost() -> None:
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(replace(WHOLE_NODE, service=True)), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 10.0, runs("w", group=GROUP, at=10.0))
+    tell(metrics, 30.0, plan=(Evict("w", GROUP, (0,), "preempt", "x"),))
+    tell(metrics, 30.0, TasksChanged("w", GROUP, (0,), TaskState.PENDING))
+
+    summary = metrics.summary()
+
+    assert (summary.evictions.workloads, summary.evictions.lost_gpu_hours) == (1, 0)
+    assert summary.sor_useful == summary.sor_run > 0
+
+
 def test_warm_up_does_not_count() -> None:
     """From 20 s on: nobody came, the gang's room lasts 20 s more, 10 s of work are lost."""
     summary = story(begin=20.0).summary()

@@ -206,10 +206,11 @@ class Metrics:
             self._errors.append(job.runs_since - job.promised_at)
 
     def breaks(self, job: Job, at: float) -> None:
-        """Count the work that has to be done again."""
+        """Count the work that has to be done again: what a service has served is done."""
         assert job.runs_since is not None
         self._counts["broken"] += at >= self.begin
-        self._lose(job, job.workload.saved_until(job.runs_since, at), at)
+        if not job.workload.service:
+            self._lose(job, job.workload.saved_until(job.runs_since, at), at)
 
     def _lose(self, job: Job, begin: float, end: float) -> None:
         self._integrals.lost += max(end - max(begin, self.begin), 0.0) * job.most_milli
