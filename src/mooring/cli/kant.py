@@ -112,9 +112,10 @@ def _run(missing: Sequence[Cell], jobs: int, add: Callable[[Row], None]) -> None
 
 def _write(choice: Choice, groups: Sequence[Group]) -> None:
     setting = choice.setting
+    seeds = counted(len(dict.fromkeys(setting.seeds)), "seed")
     about = (
-        f"{setting.days:g} days after a warm-up of {setting.warm_up:g}; means over seeds with 95 % "
-        f"confidence intervals, in brackets the change against {POLICIES[0]}, seed by seed."
+        f"{setting.days:g} days after a warm-up of {setting.warm_up:g}; means over {seeds} with "
+        f"95 % confidence intervals, in brackets the change against {POLICIES[0]}, seed by seed."
     )
     try:
         if choice.report:
