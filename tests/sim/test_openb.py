@@ -13,6 +13,7 @@ import pytest
 from mooring.sim.openb import (
     LOADS,
     POLICIES,
+    Curve,
     Run,
     StudyError,
     Traces,
@@ -55,6 +56,7 @@ REACHED = {
     "cpu250": ((94.02, 0.33), (93.86, 0.40), (94.25, 0.31), (94.09, 0.37)),
 }
 MIXES = ("potential-known", "potential")
+AGAINST = ("fgd", "first-fit")
 
 
 # -- against published results --------------------------------------------------------------
@@ -133,6 +135,37 @@ def test_the_potential_reaches_it_in_the_mean(traces: Path, file: str, policy: s
     for place, at in ((0, 100), (2, 130)):
         mean, _ = REACHED[file][place + MIXES.index(policy)]
         assert fmean(curve.gar[at] for curve in curves) == pytest.approx(mean, abs=0.05)
+
+
+def lead(traces: Path, file: str, at: int, seed: int = 42) -> float:
+    """Return how many points the default of a user is ahead of both FGD and first fit."""
+    ours, *others = (
+        run_once(traces, Run(file, policy, seed)).gar[at] for policy in ("default", *AGAINST)
+    )
+    return ours - max(others)
+
+
+@cache
+def run_once(traces: Path, run: Run) -> Curve:
+    return run_one(str(traces), run)
+
+
+def test_what_a_user_gets_is_ahead_of_the_published_curve(traces: Path) -> None:
+    curve = run_once(traces, Run("gpushare100", "default", 42))
+    fgd = published(traces)["gpushare100", PUBLISHED["fgd"], 42]
+
+    assert [curve.gar[at] - fgd[at] >= 1.0 for at in (100, 130)] == [True, True]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("at", [100, 130])
+def test_what_a_user_gets_is_ahead_on_all_files(traces: Path, at: int) -> None:
+    """Of both rules on every file, and by a point in the mean."""
+    leads = {file: lead(traces, file, at) for file in REACHED}
+
+    assert len(leads) == 13
+    assert {file: points for file, points in leads.items() if points <= 0} == {}
+    assert fmean(leads.values()) >= 1.0
 
 
 def test_every_pod_file_with_an_order_is_found(traces: Path) -> None:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.lead import (
+    AGAINST,
+    OURS,
+    SHOWN,
+    check_lead,
+    leads_as_data,
+    leads_of,
+    print_leads,
+    write_leads,
+)
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.words import counted, listed
 from mooring.sim.openb import LOADS, POLICIES, Run, StudyError, Traces, load, run_all
 
 if TYPE_CHECKING:
     from mooring.sim.openb import Curve
-
-SHOWN = (100, 130)
-"""Loads in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +35,19 @@ class Choice:
     policies: Sequence[str] = ()
     seeds: Sequence[int] = ()
     jobs: int = 1
+    leads: bool = False
+    """Only how far the default is ahead; then of policies nothing chosen is three."""
+    figure: str = ""
+    """A file for that as a picture."""
 
 
 def openb(choice: Choice, *, as_json: bool) -> int:
     """Run the openb study and print its curves; return the exit code."""
     curves: list[Curve] = []
     interrupted = False
+    if choice.leads:
+        choice = replace(choice, policies=choice.policies or (*AGAINST, OURS))
+        check_lead(choice.policies)
     with progress() as bar:
         task = bar.add_task("reading", total=None)
         runs, arrivals = _runs(choice)
@@ -44,10 +58,17 @@ def openb(choice: Choice, *, as_json: bool) -> int:
         except KeyboardInterrupt:
             interrupted = True
     curves.sort(key=lambda curve: runs.index(curve.run))
+    leads = leads_of(curves) if choice.leads else []
+    if choice.figure and leads:
+        write_leads(leads, choice.figure)
     if as_json:
-        print_json([_as_data(curve) for curve in curves])
+        print_json(leads_as_data(leads) if choice.leads else [_as_data(each) for each in curves])
     else:
-        _print_table(curves, monotonic() - began_at)
+        if choice.leads:
+            print_leads(leads)
+        else:
+            _print_table(curves)
+        _print_speed(curves, monotonic() - began_at)
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -79,7 +100,7 @@ def _as_data(curve: Curve) -> dict[str, object]:
     return {"file": run.file, "policy": run.policy, "seed": run.seed, "gar": list(curve.gar)}
 
 
-def _print_table(curves: Sequence[Curve], took_s: float) -> None:
+def _print_table(curves: Sequence[Curve]) -> None:
     alike: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
         alike.setdefault((curve.run.file, curve.run.policy), []).append(curve)
@@ -91,11 +112,13 @@ def _print_table(curves: Sequence[Curve], took_s: float) -> None:
         file_before = file
         cells = [_spread([curve.gar[LOADS.index(load)] for curve in same]) for load in SHOWN]
         rows.append((shown, policy, str(len(same)), *cells))
-    console = Terminal()
-    console.print(table(("file", "policy", "seeds", *heads), rows, right=("seeds", *heads)))
+    Terminal().print(table(("file", "policy", "seeds", *heads), rows, right=("seeds", *heads)))
+
+
+def _print_speed(curves: Sequence[Curve], took_s: float) -> None:
     arrivals = sum(curve.arrivals for curve in curves)
     speed = f"{arrivals / took_s:,.0f} arrivals/s" if took_s else ""
-    console.print(f"\n{counted(len(curves), 'run')} in {took_s:.1f} s, {speed}.")
+    Terminal().print(f"\n{counted(len(curves), 'run')} in {took_s:.1f} s, {speed}.")
 
 
 def _spread(values: list[float]) -> str:

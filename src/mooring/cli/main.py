@@ -253,6 +253,14 @@ def _add_experiment(commands: Commands) -> None:
     study.add_argument(
         "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
     )
+    study.add_argument(
+        "--lead",
+        action="store_true",
+        help="how far default is ahead of fgd and first-fit (or --policy), a row a file",
+    )
+    study.add_argument(
+        "--figure", metavar="FILE", default="", help="the same, and draw it to an SVG file"
+    )
     _add_output(study)
     _add_philly(studies)
     study = _add(studies, "kant", _kant, "clusters of several sizes and kinds, by policy")
@@ -590,7 +598,9 @@ def _replay(arguments: argparse.Namespace) -> int:
 def _openb(arguments: argparse.Namespace) -> int:
     jobs = arguments.jobs or getattr(os, "process_cpu_count", os.cpu_count)() or 1
     chosen = arguments.traces, arguments.file, arguments.policy, arguments.seed, jobs
-    return openb(Choice(*chosen), as_json=arguments.output == "json")
+    is_lead = arguments.lead or bool(arguments.figure)
+    choice = Choice(*chosen, is_lead, arguments.figure)
+    return openb(choice, as_json=arguments.output == "json")
 
 
 def _traces_list(arguments: argparse.Namespace) -> int:
