@@ -151,6 +151,7 @@ class Workloads:
             vacate(self.desk, entry, members, members.holding())
         if entry.charged_only:
             charge_whole(self.desk.books, entry, -1)
+            self.desk.note_move(entry)
         self.needs.forget(name)
         self.upkeep.forget(name)
         del self.desk.entries[name]

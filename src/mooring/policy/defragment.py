@@ -48,6 +48,8 @@ HORIZON_S = 86_400.0
 """What a wait is counted as of which no end is in sight."""
 HELPED = 16
 """For how many different asks, the first in line, moves are looked for."""
+MANY, NEAR = 256, 64
+"""Of more than many who may be moved only those on so many nodes are looked at."""
 TRIES = 8
 """How often others are looked for instead of one who has no other place."""
 
@@ -339,7 +341,7 @@ class Planner:
         seats = choice.prove(())
         if seats is not None:
             return self._prove(entry, seats, ())[0]
-        pool = list(self._movable.values())
+        pool = self._pool(offer)
         for _ in range(TRIES):
             found = choice.among(pool)
             if found is None or len(self._moved) + len(found[1]) > self.bounds.moves:
@@ -349,6 +351,24 @@ class Planner:
                 return step
             pool = [victim for victim in pool if victim is not stuck]
         return None
+
+    def _pool(self, offer: Offer) -> list[Victim]:
+        """Return whom to choose from: of many, those on the nodes where the least is missing."""
+        movable = list(self._movable.values())
+        if len(movable) <= MANY:
+            return movable
+        desk, books = self.desk, self.desk.books
+        parts = [(part.demand, part) for part in offer.ask.leaves]
+        some = [(demand, part) for demand, part in parts if demand is not None]
+        demand, leaf = max(some, key=lambda each: each[0].weight * each[1].count)
+        free = np.min([books.open[r] / amount for r, amount in demand.asks], axis=0)
+        desk.placer.aim(offer.ask.avoid, offer.barred)
+        free = np.clip(free, 0.0, leaf.count) * desk.placer.fit(leaf).allowed
+        level = offer.ask.root.required
+        if level > 0:  # first the domain where the least is missing
+            free += books.tree.sums(level, free)[books.tree.domain[level]] * (leaf.count + 1)
+        near = set(np.argsort(-free, kind="stable")[: max(NEAR, 2 * leaf.count)].tolist())
+        return [v for v in movable if all(row in near for _, row in _places(v))]
 
     def _prove(
         self, entry: Entry, seats: list[Seats], victims: Sequence[Victim]

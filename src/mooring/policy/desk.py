@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from mooring.policy.victims.evict import Victim
 
 
+MOST_WATCHED = 100_000
+
+
 class Desk:
     """One cluster as the policy sees it."""
 
@@ -79,6 +82,9 @@ class Desk:
         self.semi: dict[str, None] = {}
         """Workloads of which only what is above the minimum may be evicted."""
         self.departures = Departures(self)
+        self.watched: dict[str, None] | None = None
+        """The same for who keeps a calendar of ends; None: nobody does, or all are to be looked at.
+        """
         self.moved: dict[str, None] = {}
         """Workloads of which something started or left since the last look."""
         self.firm: dict[str, None] = {}
@@ -112,6 +118,7 @@ class Desk:
         new.holds, new.usage = self.holds.copy(new), self.usage.copy(new)
         new.latest = self.latest.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
+        new.watched = None if self.watched is None else dict(self.watched)
         new.firm, new.timed = dict(self.firm), dict(self.timed)
         new.departures, new.semi = self.departures.copy(new), dict(self.semi)
         new.due, new.reserved = dict(self.due), dict(self.reserved)
@@ -411,14 +418,25 @@ class Desk:
         """Note that something of a workload starts, leaves or is another's now."""
         self.version += 1
         self.moved[entry.workload.name] = None
+        if self.watched is not None:
+            self._watch([entry.workload.name])
         if entry.workload.semi_preemptible:
             self.semi[entry.workload.name] = None
         self.promises.touch(entry.workload.name)
 
+    def _watch(self, names: Sequence[str]) -> None:
+        """Note some for who keeps a calendar; if nobody looks for long, all are to be looked at."""
+        if self.watched is not None:
+            self.watched.update(dict.fromkeys(names))
+            if len(self.watched) > MOST_WATCHED:
+                self.watched = None
+
     def note_moves(self, entries: Sequence[Entry]) -> None:
         """Note the same of many."""
         self.version += len(entries)
-        self.moved.update(dict.fromkeys([entry.workload.name for entry in entries]))
+        names = [entry.workload.name for entry in entries]
+        self.moved.update(dict.fromkeys(names))
+        self._watch(names)
         for entry in entries:
             if entry.workload.semi_preemptible:
                 self.semi[entry.workload.name] = None

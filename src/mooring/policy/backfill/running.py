@@ -29,27 +29,45 @@ class Running:
         self._ends = Ends()
         self._gives: dict[str, list[Give]] = {}
         """How to give back what each of them has."""
-        self._leaving: list[Victim] = []
+        self._leaving: dict[str, Victim] = {}
         """What is on its way out."""
-        self._epoch = -1
+        self._unsettled: dict[str, None] = {}
+        """Those whose end depends on when one looks."""
+        self._world: tuple[object, ...] = ()
 
     def look(self) -> bool:
-        """Look at all of them; return whether there may be more room than was thought."""
-        desk, before = self.desk, self._gives
-        self._gives, self._leaving = {}, []
-        has_gained = self._epoch != desk.books.epoch
-        self._epoch = desk.books.epoch
-        for name, entry in desk.entries.items():
-            if name in desk.holds or (entry.started_at is not None and entry.is_placed):
-                has_gained |= self.note(entry)
-                leaving = _tasks(entry, lambda state: state == TaskState.RELEASING)
-                if leaving:
-                    self._leaving.append(Victim(entry, leaving, ""))
-        for name in before:
-            if name not in self._gives:
-                has_gained |= self._ends.of(name) > desk.now
-                self._ends.drop(name)
-        return has_gained
+        """Look at what has changed; return whether there may be more room than was thought."""
+        desk = self.desk
+        world = desk.books.epoch, desk.edits, desk.policy, desk.tree
+        watched, desk.watched = desk.watched, {}
+        if watched is not None and world == self._world:
+            return self._look_at_some([*watched, *self._unsettled])
+        has_gained = not self._world or world[0] != self._world[0]
+        self._world = world
+        return self._look_at_some([*desk.entries, *self._gives]) or has_gained
+
+    def _look_at_some(self, names: Sequence[str]) -> bool:
+        gained = [self._look_at(name) for name in dict.fromkeys(names)]
+        return any(gained)
+
+    def _look_at(self, name: str) -> bool:
+        """Look at one; return whether there may be more room than was thought."""
+        desk, entry = self.desk, self.desk.entries.get(name)
+        self._leaving.pop(name, None)
+        self._unsettled.pop(name, None)
+        is_there = entry is not None and (
+            name in desk.holds or (entry.started_at is not None and entry.is_placed)
+        )
+        if entry is None or not is_there:
+            had, end = self._gives.pop(name, None) is not None, self._ends.of(name)
+            self._ends.drop(name)
+            return had and end > desk.now
+        leaving = _tasks(entry, lambda state: state == TaskState.RELEASING)
+        if leaving:
+            self._leaving[name] = Victim(entry, leaving, "")
+        if name in desk.holds or entry.running_since is None:
+            self._unsettled[name] = None
+        return self.note(entry)
 
     def note(self, entry: Entry) -> bool:
         """Note what one has and when it ends; return whether that is earlier than was thought."""
@@ -78,7 +96,7 @@ class Running:
             out.setdefault(victim.entry.workload.name, []).extend(victim.tasks)
         left = {name: self._gives_of(self.desk.entries[name], tasks) for name, tasks in out.items()}
         found: list[End] = []
-        for victim in self._leaving:
+        for victim in self._leaving.values():
             without = out.get(victim.entry.workload.name, ())
             tasks = tuple(task for task in victim.tasks if task not in without)
             found.append((now, partial(remove, self.desk, replace(victim, tasks=tasks))))
@@ -104,15 +122,14 @@ class Running:
     def copy(self, desk: Desk) -> Running:
         """Return the same for a fork; who is gone since the last look is found out at the next."""
         new = Running(desk)
-        new._ends, new._epoch = self._ends.copy(), self._epoch
+        new._ends, new._world, new._unsettled = self._ends.copy(), self._world, {**self._unsettled}
         there = desk.entries
         new._gives = {n: new._gives_of(there[n]) if n in there else [] for n in self._gives}
-        names = [victim.entry.workload.name for victim in self._leaving]
-        new._leaving = [
-            replace(victim, entry=there[name])
-            for name, victim in zip(names, self._leaving, strict=True)
+        new._leaving = {
+            name: replace(victim, entry=there[name])
+            for name, victim in self._leaving.items()
             if name in there
-        ]
+        }
         return new
 
 

@@ -337,7 +337,7 @@ class DefaultCourt:
         new._hall = hall = self._hall.copy(desk)
         new._waking = self._waking.copy(desk, hall)
         new._displacing = self._displacing.copy(desk, hall)
-        new._starts = Starts(desk, hall, new._displacing)
+        new._starts = self._starts.copy(desk, hall, new._displacing)
         new._growth = Growth(desk, hall, new._displacing)
         new._promised = dict(self._promised)
         return new

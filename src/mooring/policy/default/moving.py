@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from mooring.policy.queues.lines import Line
     from mooring.policy.victims.displace import Wish
 
-PAUSE_S = 300.0
-"""How long after a look for one ask the next is, however much happens meanwhile."""
+PAUSE_S, LONGEST_PAUSE_S = 300.0, 4800.0
+"""How long after a look for one ask the next is, however much happens meanwhile; after every look
+in vain it is twice as long, up to the longest."""
 ANY_NUMBER = 1 << 30
+MOST_KNOWN = 1_000
 
 
 def may_move(desk: Desk) -> bool:
@@ -46,6 +48,15 @@ class Moving:
         self.hall = hall
         self.displacing = displacing
         self._kept: tuple[tuple[object, ...], Planner] | None = None
+        self._looked: dict[object, tuple[float, int, float]] = {}
+        """By kind of line: when it was looked in vain for one of them, how things stood, and how
+        long nobody looks again."""
+
+    def copy(self, desk: Desk, hall: Hall, displacing: Displacing) -> Moving:
+        """Return the same for a fork."""
+        new = Moving(desk, hall, displacing)
+        new._looked = dict(self._looked)
+        return new
 
     def make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Move others so that one starts, and keep all places; False: there are no such moves."""
@@ -64,13 +75,26 @@ class Moving:
             line.looked_at = -inf
             return False
         if draft is None:
-            line.until = min(line.until, max(planner.until, desk.now + PAUSE_S))
+            pause_s = self._note(line)
+            line.until = min(line.until, max(planner.until, desk.now + pause_s))
             return False
         line.looked_at = -inf
         self._carry_out(wish, draft)
         return True
 
-    def instead(self, wish: Wish, price: float) -> bool:
+    def _note(self, line: Line) -> float:
+        """Note that it was looked for moves in vain for one of a kind; return the pause now."""
+        now = self.desk.now
+        at, _, pause_s = self._looked.get(line.kind, (-inf, 0, PAUSE_S))
+        if at < now:
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if now < at + 2 * pause_s else PAUSE_S
+        if len(self._looked) >= MOST_KNOWN:
+            self._looked.clear()
+        self._looked[line.kind] = now, self.desk.version, pause_s
+        line.looked_at, line.looked_version, line.look_pause_s = self._looked[line.kind]
+        return pause_s
+
+    def instead(self, line: Line, wish: Wish, price: float) -> bool:
         """Move others for one for whom some would have to leave, if that costs no more.
 
         Who is moved need not wait; so of equal prices the moves are taken.
@@ -78,12 +102,16 @@ class Moving:
         desk = self.desk
         if not may_move(desk) or self.hall.bookings.is_on or not is_enough(free_of(desk), wish.ask):
             return False
+        looked_at, _, pause_s = self._looked.get(line.kind, (inf, 0, PAUSE_S))
+        if looked_at < desk.now < looked_at + pause_s:
+            return False
         try:
             draft = self._planner().for_one(wish.entry, wish.ask, self.displacing.search.steps)
         except CutShortSearchError:
             return False
         if draft is None or draft.cost > price:
             self._kept = None  # it takes those for moved whom it has planned to move
+            self._note(line)
             return False
         self._carry_out(wish, draft)
         return True
@@ -124,7 +152,10 @@ class Moving:
         if desk.now < patient:
             line.until = min(line.until, patient)
             return False
-        again = line.looked_at + PAUSE_S
+        looked = self._looked.get(line.kind)
+        if looked is not None and looked[0] > line.looked_at:
+            line.looked_at, line.looked_version, line.look_pause_s = looked
+        again = line.looked_at + line.look_pause_s
         if line.looked_at < desk.now < again:
             if line.looked_version != desk.version:  # else it would find what it found before
                 line.until = min(line.until, again)

@@ -46,6 +46,12 @@ class Starts:
         self._failed: dict[object, tuple[object, tuple[Reason, ...]]] = {}
         """By kind of line: how things stood when there was no room, and why."""
 
+    def copy(self, desk: Desk, hall: Hall, displacing: Displacing) -> Starts:
+        """Return the same for a fork."""
+        new = Starts(desk, hall, displacing)
+        new._moving = self._moving.copy(desk, hall, displacing)
+        return new
+
     def attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Let a workload start, or others leave for it; say why if neither can be.
 
@@ -157,7 +163,7 @@ class Starts:
         """Let others leave for a workload, or be moved if that is cheaper; False: neither."""
 
         def instead(price: float) -> bool:
-            return self._moving.instead(wish, price)
+            return self._moving.instead(line, wish, price)
 
         if self.displacing.displace(line, wish, reasons, instead):
             return True

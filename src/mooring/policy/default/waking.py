@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, Delays, Excluded, OverQuota, Promised
 from mooring.policy.default.hall import LATER
-from mooring.policy.default.moving import PAUSE_S, may_move
+from mooring.policy.default.moving import may_move
 from mooring.policy.defragment import free_of, is_enough
 from mooring.policy.placing.helped import Helped
 
@@ -88,7 +88,7 @@ class Waking:
             return []
         free, found = free_of(self.desk), []
         for line in asleep:
-            again = line.looked_at + PAUSE_S
+            again = line.looked_at + line.look_pause_s
             if line.until <= self.desk.now:
                 found.append(line)
             elif not is_enough(free, line.ask):

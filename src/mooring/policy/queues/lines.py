@@ -75,6 +75,8 @@ class Line:
     """Until then nobody looks for others to displace for its head again, whatever changes."""
     looked_at: float = -NEVER
     """When it was last looked for others to move for its head."""
+    look_pause_s: float = 0.0
+    """How long after that nobody looks again."""
     looked_version: int = -1
     """How things stood then."""
     protected: Told | None = None
@@ -293,6 +295,7 @@ class Lines:
             copied.tried_at, copied.until = line.tried_at, line.until
             copied.rests_until, copied.due = line.rests_until, line.due
             copied.looked_at, copied.looked_version = line.looked_at, line.looked_version
+            copied.look_pause_s = line.look_pause_s
             copied.kind = line.kind
             copied.protected = line.protected
             new._lines[key] = twin[line.number] = copied
