@@ -79,7 +79,8 @@ def demo(asked: Demo) -> int:
             "under three policies\n",
         )
     )
-    done, is_whole = run_trials(asked.trials(), asked.jobs)
+    done, is_whole = run_trials(asked.trials()[::-1], asked.jobs)  # the longest run first
+    done.reverse()
     if not is_whole:
         raise KeyboardInterrupt
     terminal.print(_picture(done, colour=terminal.color_system is not None))
