@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 WIDTH = 1080
 _LEFT, _TOP, _GROUP, _TITLE = 96, 66, 214, 30
-_BAR, _STEP = 15, 27
+_BAR, _STEP, _ROWS = 15, 27, 5
+"""How high bars are, how far apart, and for how many there is room."""
 _PANEL, _GAP, _ROOM = 144, 22, 46
 """A panel, what is between two, and inside of it the room for the number."""
 _WAITS_LEFT, _WAITS_RIGHT = _LEFT + 4 * (_PANEL + _GAP) + 56, 18
+_THOUSAND = 3
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #333 } .soft { fill: #777; font-size: 11px }
 .head { font-size: 14px; font-weight: 600 } .axis { stroke: #bbb; fill: none }
@@ -147,12 +149,13 @@ def _waits(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
         return
     low, high = floor(log10(min(waits))), max(ceil(log10(max(waits))), floor(log10(min(waits))) + 1)
     scale = (right - left) / (high - low)
-    step = _STEP * len(policies) / len(buckets)
+    step = _STEP * _ROWS / len(buckets)
     for power in range(low, high + 1):
         x, bottom = left + (power - low) * scale, y + step * len(buckets)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y - 3}" y2="{bottom:.1f}"/>'
         anchor = "end" if power == high else "middle"
-        yield _text(x, bottom + 13, f"{10**power:,} s", "soft", anchor)
+        told = f"{10**power} s" if power < _THOUSAND else f"{10 ** (power - _THOUSAND)}k s"
+        yield _text(x, bottom + 13, told, "soft", anchor)
     for line, bucket in enumerate(buckets):
         yield _text(left - 8, y + (line + 0.5) * step + 4, bucket, "soft", "end")
     for row, line, part, wait in found:

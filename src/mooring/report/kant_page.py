@@ -19,7 +19,7 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; --bad: #c62f2f; --good: #1c8a4c }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-.wide { overflow-x: auto } svg { max-width: 100%; height: auto }
+.wide { overflow-x: auto } svg { max-width: 100%; min-width: 46rem; height: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right }
 .verdicts { margin-top: 1.2rem } th { font-weight: 600 } td { white-space: nowrap }
@@ -63,7 +63,8 @@ def write_html(about: str, groups: Sequence[Group]) -> str:
         )
         if told:
             tops = "".join(f"<th>{name}</th>" for name in _HEAD)
-            parts.append(f'<table class="verdicts"><tr>{tops}</tr>{told}</table>')
+            found = f'<table class="verdicts"><tr>{tops}</tr>{told}</table>'
+            parts.append(f'<div class="wide">{found}</div>')
     viewport = '<meta name="viewport" content="width=device-width,initial-scale=1">'
     top = f'<!doctype html><html lang="en"><meta charset="utf-8">{viewport}<title>{TITLE}</title>'
     return f"{top}<style>{_STYLE}</style>\n" + "\n".join(parts) + "\n</html>\n"
