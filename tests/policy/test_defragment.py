@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
-from mooring.metrics import gpu_columns, gpu_node_fragmentation_ratio
 from mooring.model.events import Adopted, NodeJoined, PolicyChanged, QueuesChanged, Submitted
 from mooring.model.plan import Bind, Evict, Leaving, Moving, Reserve
 from mooring.model.queues import Queue, Quota
@@ -18,6 +17,7 @@ from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Eviction, Headroom, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.defragment import free_of
+from mooring.policy.fragments import gpu_columns, gpu_node_fragmentation_ratio
 from mooring.sim.loop import Loop
 from tests.build import (
     World,

@@ -6,19 +6,7 @@ metrics.summary()                     the numbers so far
 """
 
 from mooring.metrics.fold import Metrics
-from mooring.metrics.ratios import (
-    gpu_allocation_ratio,
-    gpu_columns,
-    gpu_node_fragmentation_ratio,
-)
 from mooring.metrics.summary import Summary
 from mooring.metrics.waits import BUCKETS
 
-__all__ = [
-    "BUCKETS",
-    "Metrics",
-    "Summary",
-    "gpu_allocation_ratio",
-    "gpu_columns",
-    "gpu_node_fragmentation_ratio",
-]
+__all__ = ["BUCKETS", "Metrics", "Summary"]

@@ -1,4 +1,4 @@
-"""GAR and GFR: what counts as allocated, over which nodes."""
+"""What counts as allocated, over which nodes: GAR and GFR of the books."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from mooring.metrics import gpu_allocation_ratio, gpu_columns, gpu_node_fragmentation_ratio
+from mooring.policy.fragments import gpu_columns, gpu_node_fragmentation_ratio
 from mooring.sim.settle import settle
 from tests.build import World, cluster, gang, gpus, on, share, task
 from tests.strategies import scenarios
 
 if TYPE_CHECKING:
     from mooring.model.books import Books
+    from mooring.model.columns import Ints
     from mooring.model.scenario import Scenario
+
+
+def gpu_allocation_ratio(allocated: Ints, installed: Ints) -> float:
+    return int(allocated.sum()) / max(int(installed.sum()), 1)
 
 
 def ratios(world: World) -> tuple[float, float]:
