@@ -10,7 +10,7 @@ from mooring.metrics import Summary
 from mooring.metrics.frames import Film
 from mooring.model.plan import Plan
 from mooring.model.queues import Queue
-from mooring.model.settings import Policy
+from mooring.model.settings import Eviction, Policy
 from mooring.sim.live import Live, Waits
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from mooring.sim.load import Load
 
-NATIVE = Policy(small="spread", gang="spread", service="spread")
+STAY = Eviction(consolidates=False)
+"""Nobody is moved to another place so that another has room."""
+NATIVE = Policy(small="spread", gang="spread", service="spread", eviction=STAY)
 """Each task to the node with the most left, as schedulers do that know no more."""
 
 
@@ -53,7 +55,7 @@ NAMED = {
     "fifo": Rules("fifo", NATIVE, "strict"),
     "best-effort": Rules("best-effort", NATIVE, "best-effort"),
     "backfill": Rules("backfill", NATIVE, "backfill"),
-    "e-binpack": Rules("e-binpack", Policy(), "strict"),
+    "e-binpack": Rules("e-binpack", Policy(eviction=STAY), "strict"),
     "default": Rules("default", Policy(), "backfill"),
 }
 """Strict FIFO with native placement, then one thing better at a time, and all together."""
