@@ -81,6 +81,21 @@ def test_those_who_come_later_do_not_move_it_even_if_they_run_for_ever() -> None
     assert tale.starts("big") == [HOUR]
 
 
+@pytest.mark.parametrize(("least", "starts"), [(0.0, [HOUR - 60]), (2 * HOUR, [2 * HOUR])])
+def test_who_must_run_for_some_time_does_not_overtake(least: float, starts: list[float]) -> None:
+    """It could not be asked to leave when the turn of `big` has come, which was told when."""
+    tale = story("a=4").at(0, lasting(HOUR, task("runs", 2)), runs=HOUR)
+    tale.at(1, lasting(HOUR, task("big", 4)), runs=HOUR)
+    late = replace(task("late", 2, priority=-1), minimum_run_s=least)
+    tale.at(HOUR - 60, late, runs=4 * HOUR).go(HOUR - 30)
+    assert latest(tale, "big") == [HOUR]
+
+    tale.go(2 * HOUR + 1)
+
+    assert tale.starts("big") == [HOUR]
+    assert tale.starts("late")[:1] == starts
+
+
 def test_it_moves_earlier_when_somebody_ends_early() -> None:
     tale = story("a=4").at(0, lasting(HOUR, task("runs", 2)))
     tale.at(0, lasting(9 * HOUR, task("long", 2)), runs=600)

@@ -78,7 +78,7 @@ class Starts:
         if not hall.fills(entry) or hall.could_ask or hall.bookings.is_on or may_move(desk):
             return False
         rule = desk.tree.queues[hall.queue_of[entry.workload.name]]
-        return not desk.tree.pairs and rule.bypass_limit is None and not entry.is_fixed
+        return not desk.tree.pairs and rule.bypass_limit is None and not _stays(entry)
 
     def _attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         desk, lines, name = self.desk, self.hall.lines_of(entry), entry.workload.name
@@ -86,8 +86,8 @@ class Starts:
         self.hall.bookings.settle(self.hall.queue_of[name], lines.rank_of((name, "")))
         fills = self.hall.fills(entry)
         reasons += gate(desk, entry)
-        if fills and entry.is_fixed and not reasons:
-            reasons.append(Blocked(_first_waiting(lines)))  # it could not be asked to leave
+        if fills and _stays(entry) and not reasons:
+            reasons.append(Blocked(_first_waiting(lines)))
         if not reasons and not line.ask.problems:
             barred, blockers, is_shut = self.hall.blocked(entry, line)
             if is_shut:
@@ -251,3 +251,8 @@ class Starts:
 def _first_waiting(lines: Lines) -> str:
     items = [(lines.rank_of(item), item[0]) for item in lines if not item[1]]
     return min(items)[1]
+
+
+def _stays(entry: Entry) -> bool:
+    """Return whether a workload could not be asked to leave as soon as another's turn comes."""
+    return entry.is_fixed or entry.workload.minimum_run_s > 0
