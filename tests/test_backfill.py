@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
-from mooring.model.events import Ended, QueuesChanged, Submitted
+from mooring.model.events import Ended, NodeLeft, QueuesChanged, Submitted
 from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
@@ -228,6 +228,26 @@ def test_who_does_not_checkpoint_stays_until_a_turn_comes() -> None:
     plan = world.submit(checkpointing("fourth", 1, 3.0)).cycle(10 * 3600)
 
     assert plan.decisions == ()
+
+
+def test_who_lost_its_place_is_no_overtaker_when_it_starts_by_its_rank() -> None:
+    """It started before its turn, on a node that is lost; then it outranks one who runs."""
+    topology, nodes = picture("a=2 b=1")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    world.run(task("first", 2), now=0)
+    world.run(task("second", 2, submitted_at=1), now=1)
+    world.run(checkpointing("third", 1, 2.0), now=2)
+    assert world.engine.snapshot(2).memory.overtakers == ("third",)
+
+    world.see(NodeLeft("b")).edit(replace(checkpointing("third", 1, 2.0), priority=1))
+    plan = world.cycle(3)
+
+    assert [(one.workload, one.cause, one.beneficiary) for one in evicts(plan)] == [
+        ("first", "preempt", "third")
+    ]
+    assert world.engine.snapshot(3).memory.overtakers == ()
+    world.confirm(plan).run(checkpointing("fourth", 1, 4.0), now=4)
+    assert evicts(world.cycle(10 * 3600)) == []
 
 
 def test_a_turn_that_comes_with_other_queues_is_judged_by_them() -> None:

@@ -72,6 +72,8 @@ class Needs:
         name = entry.workload.name
         is_mended = name in self.incomplete and not self.court_mends
         if not (entry.charged_only or is_mended or name in self.desk.holds):
+            if not entry.has_begun:
+                self.desk.overtakers.pop(name, None)  # it has lost the start that it was one by
             self.court.wait(entry)
 
     def give_up(self, name: str) -> None:
