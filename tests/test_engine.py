@@ -1102,6 +1102,27 @@ def test_who_looks_does_not_change_in_what_order_it_is_told_who_waits() -> None:
     assert told(looks=True) == told(looks=False) == ["high", "new"]
 
 
+@pytest.mark.parametrize("goes", [True, False])
+def test_who_looks_does_not_change_what_becomes_of_room_that_is_kept(goes: bool) -> None:
+    """A node with room kept on it goes, or is not ready, and is back before the next cycle."""
+
+    def plans(*, looks: bool) -> list[Plan]:
+        world = cluster("a=8").run(task("low", 8), now=0.0)
+        world.submit(task("high", 8, priority=1)).cycle(1.0)
+        assert "high" in world.engine.desk.holds
+        back = world.node("a")
+        if goes:
+            world.leave("a")
+        else:
+            world.change("a", ready=False)
+        if looks:
+            world.engine.snapshot()
+        world.join(back)
+        return [world.cycle(2.0), world.cycle(3.0)]
+
+    assert plans(looks=True) == plans(looks=False)
+
+
 def test_snapshot_makes_an_engine_with_the_same_reasons() -> None:
     world = cluster("r1: a=8 b=8 | r2: c=8").run(
         task("t", 3), gang("g", tasks=2, gpus=4, most=3, level="rack"), share("p", 300)

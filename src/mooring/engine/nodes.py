@@ -33,6 +33,7 @@ class Nodes:
         known = row is not None and books.present[row] and books.nodes[row] == node
         if not known or node.name in self._news:
             self._news[node.name] = node
+            self._mind_room_on(node.name)
 
     def lose(self, name: str) -> None:
         """Note that a node is gone, and all that was on it."""
@@ -50,6 +51,16 @@ class Nodes:
             if lost:
                 self.needs.look_after(entry, "lost-node")
         self._news[name] = None
+        self._mind_room_on(name)
+
+    def _mind_room_on(self, name: str) -> None:
+        """Let the news of a node in at once if room is kept there: the node may be back soon.
+
+        Else it would depend on whether somebody looked meanwhile if that room is given up.
+        """
+        row = self.desk.books.row_of.get(name)
+        if row is not None and any(row in hold.rows() for hold in self.desk.holds.values()):
+            self.settle()
 
     def known(self) -> list[Node]:
         """Return all nodes, with those that the books have not been told of yet."""
