@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mooring.policy.desk import Desk
 
 NEVER = float("inf")
+FEW, SWAP_S = 50, 60.0
+"""Where there are more workloads than a few, reservations are improved no more often than that."""
 
 
 class Turns:
@@ -39,6 +41,8 @@ class Turns:
         """The shadow of an earlier life, until the first cycle."""
         self._back: dict[str, None] | None = None
         """Those who may wait again although their turn has come; None: anybody may."""
+        self._swapped_at = -NEVER
+        """When reservations were last looked at for better nodes."""
         self._turned: list[str] = []
         """Those whose turn has come in this cycle."""
         self._over: list[tuple[str, str, int, float | None]] = []
@@ -162,9 +166,13 @@ class Turns:
             taken = tuple(node for nodes in kept.values() for node in nodes)
             before = desk.reserved.get(name, ())
             if before and all(self._is_good(node) for node in before):
-                kept[name] = swapped(desk, court.ask_of(name), before, taken)
+                is_time = desk.now >= self._swapped_at + SWAP_S or len(desk.entries) <= FEW
+                ask = court.ask_of(name)
+                kept[name] = swapped(desk, ask, before, taken) if is_time else before
             else:
                 kept[name] = nodes_for(desk, court.ask_of(name), self.residual, taken)
+        if desk.now >= self._swapped_at + SWAP_S:
+            self._swapped_at = desk.now
         if kept != desk.reserved:
             desk.reserved = {name: nodes for name, nodes in kept.items() if nodes}
             court.look_again()
@@ -208,6 +216,7 @@ class Turns:
         new._latest = self._latest.copy(desk)
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
+        new._swapped_at = self._swapped_at
         new._over, new._remembered = list(self._over), self._remembered
         return new
 

@@ -14,7 +14,7 @@ from mooring.policy.default.displacing import Displacing
 from mooring.policy.default.growth import Growth
 from mooring.policy.default.hall import LATER, Hall
 from mooring.policy.default.helping import Helping
-from mooring.policy.default.passing import could_start, wake_blocked
+from mooring.policy.default.passing import could_start, wake_blocked, wake_first_blocked
 from mooring.policy.default.starts import Starts
 from mooring.policy.default.waking import Waking
 from mooring.policy.placing.place import ANYWHERE
@@ -162,8 +162,10 @@ class DefaultCourt:
             is_done = self._starts.attempt(entry, line, reasons)
         if is_done:
             self._hall.rank_anew()
-        else:
-            lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+            return
+        lines.sleep(line, tuple(reasons), self.desk.books.log_end)
+        if self._hall.is_single_file and not could_start(line):
+            wake_first_blocked(lines)  # it blocks nobody
 
     # -- backfill ---------------------------------------------------------------------------
 
@@ -187,7 +189,7 @@ class DefaultCourt:
 
     def keep_everybody(self) -> None:
         """Let nobody leave for another, from now on."""
-        self._displacing.is_on = False
+        self._displacing.is_on, self._hall.is_shadow = False, True
 
     def serve_due(self, name: str, *, is_new: bool = False) -> bool:
         """Serve one whose turn has come, whatever its line; return whether it no longer waits.

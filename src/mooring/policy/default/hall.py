@@ -38,6 +38,8 @@ class Hall:
         """Expected residual run time, while there is a shadow; it lets queues backfill."""
         self.latest: dict[str, Reserved] = {}
         """Who starts when at the latest, as far as the shadow knows."""
+        self.is_shadow = False
+        """Whether nobody leaves for another, everybody keeps to the order and nobody is told."""
         self.has_rivals = False
         """Whether anybody could have a right to the place of another."""
         self.bookings = Bookings(desk, self.lines, self.queue_of, self.stands)
@@ -277,6 +279,11 @@ class Hall:
         return self.passing.blocked(queue, self.lines[queue], line, has_shadow=has_shadow)
 
     @property
+    def is_single_file(self) -> bool:
+        """Return whether whoever is blocked is so by all who are before it."""
+        return self.is_shadow and len(self.desk.books.kinds_there()) <= 1
+
+    @property
     def could_ask(self) -> bool:
         """Return whether anybody might be asked to leave for one whose turn has not come."""
         desk = self.desk
@@ -304,4 +311,5 @@ class Hall:
         new._tree, new._kinds = self._tree, self._kinds
         new.latest = dict(self.latest)
         new._classes, new.has_rivals = dict(self._classes), self.has_rivals
+        new.is_shadow = self.is_shadow
         return new

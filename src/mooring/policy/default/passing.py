@@ -165,3 +165,14 @@ def is_blocked(line: Line) -> bool:
 def wake_blocked(lines: Lines) -> None:
     """Wake those who waited for one before them that has started."""
     lines.wake(list(lines.blocked.values()))
+
+
+def wake_first_blocked(lines: Lines) -> None:
+    """Wake only the first of them, where all want the same nodes and nobody is told anything.
+
+    If it starts the next one is woken; else that one is blocked by it.
+    """
+    some = lines.blocked.values()
+    first = min(some, key=lambda line: line.waiting[0][0], default=None)
+    if first is not None:
+        lines.wake([first])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.moving import Moving, may_move
-from mooring.policy.default.passing import forget_passes, wake_blocked
+from mooring.policy.default.passing import forget_passes, wake_blocked, wake_first_blocked
 from mooring.policy.fewer import largest
 from mooring.policy.placing.search import CutShortError, place
 from mooring.policy.placing.why import why
@@ -243,7 +243,10 @@ class Starts:
         self.desk.start_all(entry, seats)
         self.hall.bookings.started(entry)
         forget_passes(entry)
-        wake_blocked(lines)
+        if self.hall.is_single_file:
+            wake_first_blocked(lines)
+        else:
+            wake_blocked(lines)
         if entry.is_elastic:
             self.hall.wait_to_grow(entry, lines)
 

@@ -41,9 +41,11 @@ class Waking:
             lost = self.seen < books.trimmed
             fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
             helped = Helped(self.desk.fits, fresh)
+            single_file = self.hall.is_single_file
             for lines in self.hall.lines.values():
-                asleep = [line for line in lines.sleeping.values() if _is_helped(line, helped)]
-                lines.wake(asleep)
+                blocked = lines.blocked if single_file else ()
+                some = [line for line in lines.sleeping.values() if line.number not in blocked]
+                lines.wake([line for line in some if _is_helped(line, helped)])
         self.seen = books.log_end
         self._wake_rivals()
         self.hall.bookings.wake()
