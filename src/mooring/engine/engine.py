@@ -236,8 +236,10 @@ class Engine:
         for _ in range(MOST_ROUNDS if self.policy.profile == "default" else 0):
             if not self._mender.take_back(told):
                 return wakes
+            self._turns.forget_who_waits()
             wakes += self._serve()
-        self._mender.take_back(told)
+        if self._mender.take_back(told):
+            self._turns.forget_who_waits()
         return [*wakes, self.desk.now] if wakes else []  # the rest is for the next cycle
 
     def _move(self, told: dict[str, None]) -> float | None:

@@ -80,6 +80,10 @@ class Turns:
             case _:
                 self._back = None
 
+    def forget_who_waits(self) -> None:
+        """Let anybody wait again although its turn has come: starts were taken back."""
+        self._back = None
+
     def over(self, entry: Entry) -> None:
         """Note that a workload is over; how long it ran is known in the next cycle."""
         name, since, saved = entry.workload.name, entry.running_since, entry.past.saved_s
