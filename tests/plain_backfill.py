@@ -205,6 +205,9 @@ class Easy(Timed):
     mind it, but does if it can start all the same.
     """
 
+    tries_again = False
+    """Whether those who were in the way are tried again once others have started."""
+
     def __init__(self, cluster: Cluster, works: list[Work]) -> None:
         super().__init__(cluster, works)
         self.booked: tuple[Work, float] | None = None
@@ -219,10 +222,15 @@ class Easy(Timed):
         at = self.reservation(head)
         self.booked = head, at
         self.story.reservations.append((self.now, head.name, at))
-        for work in self.waiting[1:]:
-            seats = self.harmless(work, head, at)
-            if seats is not None:
-                self.start(work, seats)
+        count = -1
+        while count != len(self.waiting):
+            count = len(self.waiting)
+            for work in self.waiting[1:]:
+                seats = self.harmless(work, head, at)
+                if seats is not None:
+                    self.start(work, seats)
+            if not self.tries_again:
+                return
 
     def start_heads(self) -> None:
         while self.waiting:

@@ -48,7 +48,7 @@ HORIZON_S = 86_400.0
 """What a wait is counted as of which no end is in sight."""
 HELPED = 16
 """For how many different asks, the first in line, moves are looked for."""
-MANY, NEAR = 256, 64
+MANY, NEAR = 128, 32
 """Of more than many who may be moved only those on so many nodes are looked at."""
 TRIES = 8
 """How often others are looked for instead of one who has no other place."""

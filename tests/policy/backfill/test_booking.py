@@ -565,15 +565,22 @@ def test_whole_nodes_are_served_as_gpus_of_one_node(
     assert Played(text, found, Queue("default", order=order)).starts == story.starts
 
 
+class EagerEasy(Easy):
+    """Tries those again who were in the way."""
+
+    tries_again = True
+
+
 @given(st.integers(2, 3), st.data())
 def test_with_gaps_and_the_same_rule_of_placement_easy_is_the_twin(
     nodes: int, data: st.DataObject
 ) -> None:
+    """What others take may change where a gang of two would go, and whom that is in the way of."""
     found = data.draw(works(nodes, 4, (1, 2, 3, 4)))
-    story = Easy(Cluster(nodes, 4), list(found)).play()
+    once, again = (kind(Cluster(nodes, 4), list(found)).play() for kind in (Easy, EagerEasy))
     text = " ".join(f"n{i}=4" for i in range(nodes))
     played = Played(text, found, Queue("default", order="easy"), policy=BEST_FIT)
-    assert played.starts == story.starts
+    assert played.starts in (once.starts, again.starts)
 
 
 @both

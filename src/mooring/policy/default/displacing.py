@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Newcomer = tuple[Rank, float, bool, tuple[tuple[str, ...], tuple[int, ...]]]
 
 
-MOST_LOOKED_AT = 2_000
+MOST_LOOKED_AT = 500
 """Where there are more workloads, nobody is told how long others are protected."""
 FEW, PAUSE_S, LONGEST_PAUSE_S = 16, 30.0, 240.0
 """Where more workloads than a few run and wait, a search in vain is not made again for so long,
