@@ -1123,6 +1123,23 @@ def test_who_looks_does_not_change_what_becomes_of_room_that_is_kept(goes: bool)
     assert plans(looks=True) == plans(looks=False)
 
 
+def test_who_looks_does_not_change_when_to_look_for_moves_again() -> None:
+    """A node with work on it is of another model for a moment; nobody can be moved for `big`."""
+
+    def plan(*, looks: bool) -> Plan:
+        world = cluster("a=2 b=2")
+        both = [replace(gang(name, gpus=1), preemptible=False) for name in ("one", "two")]
+        world.adopt(both[0], {"a": [0b1]}).adopt(both[1], {"b": [0b1]})
+        world.submit(task("big", 2)).cycle(1.0)
+        back = world.node("a")
+        world.change("a", model="A100")
+        if looks:
+            world.engine.snapshot()
+        return world.join(back).cycle(100.0)
+
+    assert plan(looks=True) == plan(looks=False)
+
+
 def test_snapshot_makes_an_engine_with_the_same_reasons() -> None:
     world = cluster("r1: a=8 b=8 | r2: c=8").run(
         task("t", 3), gang("g", tasks=2, gpus=4, most=3, level="rack"), share("p", 300)

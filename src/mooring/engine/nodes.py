@@ -26,14 +26,19 @@ class Nodes:
         """Nodes that came, changed or left (None) since the books were last told."""
 
     def note(self, node: Node) -> None:
-        """Note that a node is there, and what it is like."""
+        """Note that a node is there, and what it is like.
+
+        News of one node are let in one after another: else what becomes of others, and of room kept
+        there, would depend on whether somebody looked in between.
+        """
         check.check_node(node)
+        if node.name in self._news:
+            self.settle()
         books = self.desk.books
         row = books.row_of.get(node.name)
         known = row is not None and books.present[row] and books.nodes[row] == node
-        if not known or node.name in self._news:
+        if not known:
             self._news[node.name] = node
-            self._mind_room_on(node.name)
 
     def lose(self, name: str) -> None:
         """Note that a node is gone, and all that was on it."""
@@ -51,16 +56,6 @@ class Nodes:
             if lost:
                 self.needs.look_after(entry, "lost-node")
         self._news[name] = None
-        self._mind_room_on(name)
-
-    def _mind_room_on(self, name: str) -> None:
-        """Let the news of a node in at once if room is kept there: the node may be back soon.
-
-        Else it would depend on whether somebody looked meanwhile if that room is given up.
-        """
-        row = self.desk.books.row_of.get(name)
-        if row is not None and any(row in hold.rows() for hold in self.desk.holds.values()):
-            self.settle()
 
     def known(self) -> list[Node]:
         """Return all nodes, with those that the books have not been told of yet."""
