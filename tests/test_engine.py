@@ -21,6 +21,7 @@ from mooring.model.events import (
     WorkloadChanged,
 )
 from mooring.model.plan import Behind, Excluded, Impossible, NoRoom, NotTogether, Plan, Unknown
+from mooring.model.queues import EvictionRules, Queue, Quota
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState, TaskTerm, Workload
 from tests.build import (
@@ -1138,6 +1139,25 @@ def test_who_looks_does_not_change_when_to_look_for_moves_again() -> None:
         return world.join(back).cycle(100.0)
 
     assert plan(looks=True) == plan(looks=False)
+
+
+def test_who_looks_does_not_change_what_is_likely_to_be_charged() -> None:
+    """There is no node for a moment, and two come to wait meanwhile; quota covers one of them."""
+
+    def starts(*, looks: bool) -> dict[str, list[str]]:
+        some, none = (Quota("gpu", "H100", quota=quota) for quota in (8000, 0))
+        asks_nobody = EvictionRules(reclaim="never")
+        covered = Queue("covered", quotas=(some,), eviction=asks_nobody)
+        queues = (Queue("beyond", quotas=(none,)), covered)
+        world = cluster("a=8").see(QueuesChanged(queues)).run(now=0.0)
+        back = world.node("a")
+        world.leave("a")
+        if looks:
+            world.engine.snapshot()
+        world.submit(task("first", 8, queue="beyond", priority=1), task("due", 8, queue="covered"))
+        return by_workload(world.join(back).cycle(1.0))
+
+    assert starts(looks=True) == starts(looks=False) == {"due": ["a"]}
 
 
 def test_snapshot_makes_an_engine_with_the_same_reasons() -> None:

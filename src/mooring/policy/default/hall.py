@@ -46,8 +46,9 @@ class Hall:
         self.claims = Claims(desk)
         self.passing = Passing(desk, self.queue_of)
         self.quantum = Quantum(desk)
-        self._tree, self._kinds = desk.tree, desk.books.kinds_there()
-        """Those that claims were counted by."""
+        self._tree = desk.tree
+        self._kinds: list[int] | None = desk.books.kinds_there()
+        """Those that claims were counted by; None: not all by the same."""
         self._classes: dict[tuple[int, int], None] = {}
         """Queues and priorities that have been seen."""
         self._yardstick: Yardstick | None = None
@@ -140,6 +141,8 @@ class Hall:
     def _likely(self, line: Line, entry: Entry) -> Request:
         if line.likely is None:
             line.likely = likely(self.desk, line.ask, entry.account)
+            if self._kinds != self.desk.books.kinds_there():
+                self._kinds = None  # it is of other nodes than the rest: all are to be counted anew
         return line.likely
 
     # -- going ------------------------------------------------------------------------------
