@@ -1005,6 +1005,13 @@ CONTRADICTIONS: dict[str, Event] = {
     "adopted on devices that are not there": Adopted(
         task("new"), (Placement("main", (0,), ("a",), (1 << 12,)),)
     ),
+    "adopted on devices that are not there, beside tasks without any": Adopted(
+        workload("new", group("x", gpus=1), group("y", gpus=0)),
+        (Placement("x", (0,), ("a",), (1 << 12,)), Placement("y", (0,), ("a",), (0,))),
+    ),
+    "adopted where there is room only for the first": Adopted(
+        gang("new", tasks=2, gpus=5), (Placement("main", (0, 1), ("b", "b"), (0, 0)),)
+    ),
     "changed but unknown": WorkloadChanged(task("new")),
     "running shape changed": WorkloadChanged(task("t", 1)),
     "running group added": WorkloadChanged(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mooring.engine.check import EventError
+from mooring.engine.check import EventError, has_devices
 from mooring.model.books import BY_NODE
 from mooring.model.workload import Placement
 from mooring.policy.placing.ask import compile_ask
@@ -27,13 +27,15 @@ def codes_of(desk: Desk, event: Adopted) -> dict[str, int]:
 def completed(desk: Desk, event: Adopted) -> Adopted:
     """Return the event with places for all its tasks, as far as there is room for them."""
     mark = desk.books.checkpoint()
-    if event.anywhere and not (event.placements or event.finished):
-        found = _anywhere(desk, event)
-    elif any(not all(placement.devices) for placement in event.placements):
-        found = tuple(_with_devices(desk, event, placement) for placement in event.placements)
-    else:
-        return event
-    desk.books.rollback(mark)
+    try:
+        if event.anywhere and not (event.placements or event.finished):
+            found = _anywhere(desk, event)
+        elif any(not all(placement.devices) for placement in event.placements):
+            found = tuple(_with_devices(desk, event, placement) for placement in event.placements)
+        else:
+            return event
+    finally:
+        desk.books.rollback(mark)
     return replace(event, placements=found)
 
 
@@ -85,6 +87,8 @@ def _with_devices(desk: Desk, event: Adopted, placement: Placement) -> Placement
             if not copies(books, demand, slice(None))[row]:
                 raise EventError(f"group {placement.group}: node {node} has no room for it")
             mask = choose_devices(books, demand, row, desk.policy.devices)
+        elif not has_devices(books.nodes[row], shape, mask):
+            raise EventError(f"group {placement.group}: node {node} has no devices {mask:b}")
         books.take(demand, (row,), (mask,), 0)
         masks.append(mask)
     return replace(placement, devices=tuple(masks))

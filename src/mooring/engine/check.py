@@ -153,7 +153,7 @@ def _check_placement(books: Books, shape: Shape, placement: Placement) -> None:
         row = books.row_of.get(name)
         if row is None or not books.present[row]:
             raise EventError(f"group {placement.group}: there is no node {name}")
-        if not _has(books.nodes[row], shape, devices):
+        if not has_devices(books.nodes[row], shape, devices):
             raise EventError(f"group {placement.group}: node {name} has no devices {devices:b}")
 
 
@@ -185,7 +185,7 @@ def _is_taken(books: Books, row: int, device: int, mig_bit: int) -> bool:
     return books.share_of[device][row] < WHOLE * bool(books.usable[device, row])
 
 
-def _has(node: Node, shape: Shape, devices: int) -> bool:
+def has_devices(node: Node, shape: Shape, devices: int) -> bool:
     """Return whether these are devices of a node, and as many as the shape asks for."""
     kind = device_kind(shape)
     if devices < 0:
