@@ -10,14 +10,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
-from mooring.model.events import Ended, NodeLeft, QueuesChanged, Submitted
+from mooring.model.events import Ended, NodeLeft, PolicyChanged, QueuesChanged, Submitted
 from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
-from tests.build import World, cluster, evicts, gang, picture, task
+from tests.build import (
+    World,
+    by_group,
+    cluster,
+    evicts,
+    gang,
+    group,
+    node,
+    picture,
+    task,
+    workload,
+)
 from tests.plain_backfill import Cluster, Shadow, Work
 
 if TYPE_CHECKING:
@@ -46,8 +57,8 @@ class Played:
             run_time=lambda workload: self.run_of[workload.name],
             listeners=[self.listen],
         )
-        for node in nodes:
-            self.engine.observe(_joined(node))
+        for each in nodes:
+            self.engine.observe(_joined(each))
         for work in works:
             self.loop.at(work.submit, Submitted(as_workload(work)))
 
@@ -248,6 +259,22 @@ def test_who_lost_its_place_is_no_overtaker_when_it_starts_by_its_rank() -> None
     assert world.engine.snapshot(3).memory.overtakers == ()
     world.confirm(plan).run(checkpointing("fourth", 1, 4.0), now=4)
     assert evicts(world.cycle(10 * 3600)) == []
+
+
+def test_a_fork_lets_groups_of_one_workload_grow_in_the_same_order() -> None:
+    """Both are expected to be done at the same time, before one who waits to start."""
+    topology, nodes = picture("a=2")
+    world = World(Engine(topology, queues=BACKFILL)).join(*nodes)
+    both = [group(name, gpus=1, tasks=1, most=2) for name in ("x", "y")]
+    world.run(replace(workload("wide", *both), estimate_s=100.0), now=0)
+    world.submit(replace(task("huge", 9, submitted_at=1), estimate_s=1000.0)).cycle(1)
+    world.see(PolicyChanged(Policy(gang_grace_s=5.0))).join(node("b", 2))
+    fork = world.engine.fork()
+
+    plan = world.cycle(2)
+
+    assert by_group(plan) == {"x": ["b"], "y": ["b"]}
+    assert fork.decide(2) == plan
 
 
 def test_a_turn_that_comes_with_other_queues_is_judged_by_them() -> None:

@@ -271,7 +271,7 @@ class DefaultCourt:
         if residual is None or self.desk.tree.order[queue] != "backfill":
             return None
         found = [
-            ((residual(entries[line.waiting[0][1][0]]), line.waiting[0][0]), line)
+            ((residual(entries[line.waiting[0][1][0]]), line.waiting[0][0], line.number), line)
             for line in self._hall.lines[queue].ready_lines()
         ]
         if not found:
