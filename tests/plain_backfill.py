@@ -556,13 +556,14 @@ class Shadow:
         """Return the cheapest set without which a work fits; of many, one that is minimal."""
         if not self.fits_without(work, candidates):
             return None
+        started = {name: number for number, name in enumerate(self.running)}
         if len(candidates) <= FEW:
-            rivals = sorted(candidates, key=lambda run: rank(run.work), reverse=True)
+            rivals = sorted(candidates, key=lambda run: started[run.work.name], reverse=True)
             candidates = sorted(rivals, key=lambda run: (self.price(run), -run.at))
             sets = [s for n in range(len(candidates) + 1) for s in combinations(candidates, n)]
             fitting = [list(s) for s in sets if self.fits_without(work, list(s))]
             return min(fitting, key=lambda s: (sum(map(self.price, s)), len(s)))
-        victims = sorted(candidates, key=lambda run: (-self.price(run), rank(run.work)))
+        victims = sorted(candidates, key=lambda run: (-self.price(run), started[run.work.name]))
         for victim in list(victims):
             without = [other for other in victims if other is not victim]
             if self.fits_without(work, without):

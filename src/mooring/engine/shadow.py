@@ -248,15 +248,25 @@ def _bring_back(beside: Engine, run: ShadowRun) -> None:
 
 def stripped(workload: Workload) -> Workload:
     """Return a workload as the shadow sees it: no growth, no limit."""
-    return replace(
-        workload, groups=tuple(_fixed(group) for group in workload.groups), run_limit_s=None
-    )
+    groups = _all_fixed(workload.groups)
+    if groups is workload.groups and workload.run_limit_s is None:
+        return workload
+    return replace(workload, groups=groups, run_limit_s=None)
+
+
+def _all_fixed(groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
+    """Return groups without growth; the same ones if there is none."""
+    fixed = tuple(_fixed(group) for group in groups)
+    is_same = all(new is old for new, old in zip(fixed, groups, strict=True))
+    return groups if is_same else fixed
 
 
 def _fixed(group: PodGroup) -> PodGroup:
     if group.groups:
-        return replace(group, groups=tuple(_fixed(child) for child in group.groups))
-    return replace(group, min=max(group.min, 1), max=0)
+        inside = _all_fixed(group.groups)
+        return group if inside is group.groups else replace(group, groups=inside)
+    is_fixed = group.min >= 1 and group.max == 0
+    return group if is_fixed else replace(group, min=max(group.min, 1), max=0)
 
 
 def strict(queues: tuple[Queue, ...]) -> tuple[Queue, ...]:

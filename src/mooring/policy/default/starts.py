@@ -94,7 +94,8 @@ class Starts:
                 line.tried_at = desk.version
                 reasons += blockers
                 return False
-            ask = replace(self._open_to(entry, line.ask), barred=barred)
+            ask = self._open_to(entry, line.ask)
+            ask = ask if ask.barred == barred else replace(ask, barred=barred)
             is_held, seats = self._find(entry, line, ask, reasons)
             if is_held:
                 return True
