@@ -472,6 +472,22 @@ def test_who_has_room_on_its_way_does_not_start_twice() -> None:
     assert sorted(bind.workload for bind in binds(after)) == sorted(["whole", evict.workload])
 
 
+def test_a_gang_of_which_a_task_is_done_comes_back_once() -> None:
+    """Its place is kept: nobody looks for another one for what it misses."""
+    world = cluster("a=8 b=8 c=8", policy=AUTOMATIC)
+    world.adopt(timed(gang("pair", tasks=2, gpus=4), 6.0), {"a": [0b1111, 0b11110000]})
+    for name in "bc":
+        fixed = replace(timed(task(f"t-{name}", 4), 6.0), preemptible=False)
+        world.adopt(fixed, {name: [0b1111]})
+    world.tasks("pair", TaskState.FINISHED, 0).submit(task("whole", 8))
+    (evict,) = evicts(world.cycle(HOUR))
+
+    world.tasks(evict.workload, TaskState.PENDING, 1)
+
+    spots = [spot for bind in binds(world.cycle(HOUR + 30)) for spot in bind.spots]
+    assert sorted(spots) == [("pair", "main", 1), ("whole", "main", 0)]
+
+
 def test_who_is_done_on_its_way_out_does_not_start_again() -> None:
     world = halves(AUTOMATIC)
     (evict,) = evicts(world.cycle(HOUR))

@@ -36,6 +36,8 @@ class Mender:
         entries = [self.desk.entries[name] for name in gaps]
         for entry in sorted(entries, key=self.needs.seniority):
             name = entry.workload.name
+            if name in self.desk.holds:
+                continue  # its place is kept, what is done of it aside
             gap = gaps[name]
             since = now if gap.since is None else gap.since
             gaps[name] = replace(gap, since=since)
