@@ -230,10 +230,6 @@ class Ledger:
         """Return the quota of a queue itself; of a local one, that of the queue above."""
         return self.tree.quota[self._anchor[queue]][pair]
 
-    def declares(self, queue: int, pair: int) -> bool:
-        """Return whether a queue itself names a pair; of a local one, the queue above."""
-        return self.tree.names_pair[self._anchor[queue]][pair]
-
     def counts(self, queue: int, pair: int) -> bool:
         """Return whether what a queue uses of a pair counts against quota at all."""
         return self._way(queue, pair).counted
@@ -349,18 +345,7 @@ class Ledger:
                 farthest = max(farthest, self._height[node])  # NOBODY: the last, above all roots
         return farthest
 
-    # -- limits and fixed use, as in KAI ----------------------------------------------------
-
-    def over_limit(
-        self, queue: int, request: Mapping[int, int], usage: Table
-    ) -> tuple[int, int] | None:
-        """Return the first queue on the path, and the pair, whose limit a request would break."""
-        for node in self.tree.path[queue]:
-            limits, used = self.tree.limit[node], usage[node]
-            for pair, amount in request.items():
-                if amount > 0 and limits[pair] < _VAST and used[pair] + amount > limits[pair]:
-                    return node, pair
-        return None
+    # -- fixed use, as in KAI ---------------------------------------------------------------
 
     def over_quota_fixed(
         self, queue: int, request: Mapping[int, int], fixed_usage: Table
