@@ -278,12 +278,7 @@ def _add_philly(studies: Commands) -> None:
         "Run the 82,247 Philly jobs on one cluster of 8-GPU nodes under each policy, all with the "
         "same placement, and print how long they wait: completion less submission less duration."
     )
-    study.add_argument(
-        "--traces",
-        metavar="DIR",
-        default=os.environ.get("MOORING_TRACES") or ".",
-        help="folder of the traces; default MOORING_TRACES of the environment, or here",
-    )
+    _add_folder(study)
     study.add_argument(
         "--nodes",
         metavar="N",
@@ -328,14 +323,18 @@ def _add_traces(commands: Commands) -> None:
     conversion.add_argument("trace", metavar="TRACE", help="a name of mooring traces list, or FILE")
     conversion.add_argument("out", metavar="OUT", help="the file to write")
     for action in (listing, conversion):
-        action.add_argument(
-            "--traces",
-            metavar="DIR",
-            default=os.environ.get("MOORING_TRACES") or ".",
-            help="folder of the traces; default MOORING_TRACES of the environment, or here",
-        )
+        _add_folder(action)
         _add_output(action)
     add_trace_options(conversion)
+
+
+def _add_folder(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--traces",
+        metavar="DIR",
+        default=os.environ.get("MOORING_TRACES") or ".",
+        help="folder of the traces; default MOORING_TRACES of the environment, or here",
+    )
 
 
 def add_trace_options(to: argparse.ArgumentParser) -> None:
@@ -427,12 +426,7 @@ def _add_simulate(commands: Commands) -> None:
         add_load(made, _whole, many=made is grid)
         if made is not grid:
             add_files(made)
-        made.add_argument(
-            "--traces",
-            metavar="DIR",
-            default=os.environ.get("MOORING_TRACES") or ".",
-            help="folder of the traces; default MOORING_TRACES of the environment, or here",
-        )
+        _add_folder(made)
         add_trace_options(made)
         _add_output(made)
 

@@ -45,7 +45,8 @@ MOST_KNOWN = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Vain:
-    """A search that found nobody: it would find nobody for who ranks behind, either."""
+    """A search that found nobody. As long as nothing changes nobody is found for who ranks behind,
+    either; while it rests nobody of the same kind searches."""
 
     world: tuple[object, ...]
     version: int
