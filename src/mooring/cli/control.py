@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from mooring.cli.words import cause_in_words, counted
 from mooring.model.events import Ended
 from mooring.model.plan import Bind, Evict
 from mooring.sim.live import Live, State
 from mooring.sim.saved import load, resume
+from mooring.words import cause_in_words, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from mooring.cli.fold import fold_names, fold_numbers
 from mooring.cli.show import Terminal, print_json, table
-from mooring.cli.words import cause_in_words, counted, sentence
 from mooring.config.units import say_mebibytes
 from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
@@ -17,6 +16,7 @@ from mooring.model.demand import DeviceKind, device_kind
 from mooring.model.plan import Behind, Bind, Evict, Moving, Notice, Reserve
 from mooring.model.workload import Shape
 from mooring.sim.settle import Settled, decide_once, settle
+from mooring.words import cause_in_words, counted, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mooring.cli.fold import fold_names, fold_numbers
 from mooring.cli.show import Terminal, print_json, table
-from mooring.cli.words import counted, percent
 from mooring.config.units import say_duration
 from mooring.engine import EventError
 from mooring.model.codec import encode
 from mooring.sim.settle import invoice_of
+from mooring.words import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,13 +18,13 @@ from rich.text import Text
 from mooring.cli.map import PARTLY, TAKEN, cell, clock, cluster_map, curve
 from mooring.cli.show import Terminal
 from mooring.cli.simulate import run_trials, write_report
-from mooring.cli.words import counted, listed, percent
 from mooring.metrics.frames import FULL
 from mooring.report import Run, headline
 from mooring.sim.mixes import Options
 from mooring.sim.openb import StudyError
 from mooring.sim.run import Delays
 from mooring.sim.study import NAMED, Source, Trial
+from mooring.words import counted, listed, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress, table
-from mooring.cli.words import counted
 from mooring.report.kant import groups_of, verdicts
 from mooring.report.kant_figure import draw
 from mooring.report.kant_page import write_html, write_markdown
@@ -29,6 +28,7 @@ from mooring.sim.kant import (
 from mooring.sim.openb import StudyError
 from mooring.sim.parallel import run_all
 from mooring.sim.sweep import Results
+from mooring.words import counted
 
 if TYPE_CHECKING:
     import argparse

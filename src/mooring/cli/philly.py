@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress, table
-from mooring.cli.words import counted
 from mooring.sim.philly import Row, job_count, run_all
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import GAP, Terminal, pieces, print_json, table
-from mooring.cli.words import counted
 from mooring.config.units import say_bound, say_duration, say_number
 from mooring.config.write_policy import policy_data, section_data
 from mooring.model.codec import encode
 from mooring.model.resources import GPU
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

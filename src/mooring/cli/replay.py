@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress
-from mooring.cli.words import counted
 from mooring.engine import Engine
 from mooring.journal import Journal, JournalError
 from mooring.sim.replay import MOST_DIFFERENCES, replay
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from mooring.sim.replay import Replay

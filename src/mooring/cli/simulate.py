@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
 from mooring.cli.show import Terminal, print_json, progress, table
-from mooring.cli.words import counted
 from mooring.config import load_policy
 from mooring.report import Run, Spread, as_data, headline, write_csv, write_page
 from mooring.sim.mixes import MIXES
@@ -32,6 +31,7 @@ from mooring.sim.study import (
     outcome_of,
     run_trial,
 )
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

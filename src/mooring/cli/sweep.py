@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress
 from mooring.cli.simulate import SHOWN, rules_of_all, spread_table, trial_of
-from mooring.cli.words import counted
 from mooring.report import Spread
 from mooring.sim.far import LOCAL
 from mooring.sim.sweep import Cell, Results, run_cells
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

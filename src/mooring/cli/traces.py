@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress, table
-from mooring.cli.words import counted
 from mooring.sim.traces import (
     Found,
     Options,
@@ -18,6 +17,7 @@ from mooring.sim.traces import (
     summary_of,
     write_trace,
 )
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

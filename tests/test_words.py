@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.cli.fold import fold_names, fold_numbers
-from mooring.cli.words import cause_in_words, counted, listed, sentence
 from mooring.model.plan import (
     Behind,
     CutShort,
@@ -21,6 +20,7 @@ from mooring.model.plan import (
     NotTogether,
     Unknown,
 )
+from mooring.words import cause_in_words, counted, listed, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,7 @@ from mooring.model.resources import CPU, GPU, PODS, PORT
 from mooring.model.topology import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mooring.model.plan import Reason
 
@@ -95,8 +95,18 @@ def cause_in_words(cause: str) -> str:
     return _CAUSES.get(cause, cause)
 
 
-def sentence(reason: Reason, *, is_alone: bool = False) -> str:
-    """Return a reason as one sentence; the only group of a workload is not named."""
+def plain_time(at: float) -> str:
+    """Return a moment as the number that it is."""
+    return f"{at:g}"
+
+
+def sentence(
+    reason: Reason, *, is_alone: bool = False, time: Callable[[float], str] = plain_time
+) -> str:
+    """Return a reason as one sentence; the only group of a workload is not named.
+
+    `time` says how moments are written.
+    """
     match reason:
         case NoRoom(group, level, wanted, best):
             who = "It" if is_alone else f"Group {group}"
@@ -128,7 +138,7 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
         case Delays(workload):
             return f"It has room, but {workload}, which is before it, would start later."
         case Reserved(at, nodes):
-            return f"It starts at {at:g} at the latest, on {counted(nodes, 'node')}."
+            return f"It starts at {time(at)} at the latest, on {counted(nodes, 'node')}."
         case Leaving(workloads):
             return f"Its room is found; it starts once {_gone(workloads or ('all',))}."
         case Moving(workloads):
@@ -136,7 +146,7 @@ def sentence(reason: Reason, *, is_alone: bool = False) -> str:
                 f"It is being moved: it starts at its other place once {_gone(('it', *workloads))}."
             )
         case Protected(until):
-            return f"Who could make room for it may not be asked to leave before {until:g}."
+            return f"Who could make room for it may not be asked to leave before {time(until)}."
         case Promised(queue, gpus):
             what = f"It would use room that queue {queue} was promised ({counted(gpus, 'GPU')})"
             return f"{what}, and it could not leave in time."
