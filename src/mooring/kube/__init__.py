@@ -1,0 +1,1 @@
+"""Mooring on Kubernetes: watches in, bindings and evictions out."""
