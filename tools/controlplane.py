@@ -1,7 +1,7 @@
 """Find or build the programs of a real Kubernetes control plane, for tests and benchmarks.
 
 `make controlplane` (or `python tools/controlplane.py [name…]`) builds what is missing. The sources
-are Go modules, pinned in `tools/controlplane/`; what is built stays in the user's cache, in a
+are Go modules, pinned in `tools/controlplane.d/`; what is built stays in the user's cache, in a
 folder per module, version and checksum. `KUBEBUILDER_ASSETS` may name a folder that already has
 some of the programs: those are taken as they are. Tests ask `program("etcd")` for the path of a
 program and `manifests("jobset")` for a folder of manifests; both build what is not there.
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MODULES = Path(__file__).with_suffix("")
+MODULES = Path(__file__).with_suffix(".d")
 OLDEST_GO = (1, 26)
 OUTPUT_SHOWN = 25
 
