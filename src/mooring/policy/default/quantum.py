@@ -29,7 +29,8 @@ class Quantum:
         seen = desk.policy, desk.edits
         if seen != self._seen or desk.now >= self._begins_at:
             self._seen = seen
-            some = (self._of(desk.entries[name]) for name in desk.overtakers)
+            there = (name for name in desk.overtakers if name in desk.entries)  # not all come back
+            some = (self._of(desk.entries[name]) for name in there)
             self._begins_at = min(some, default=LATER)
         return self._begins_at
 
