@@ -23,6 +23,7 @@ import msgspec
 from mooring.kube.backoff import Backoff
 from mooring.kube.client import LIST_METADATA, Client, Reader
 from mooring.kube.errors import ApiError, Unreachable
+from mooring.kube.logins import CredentialsError
 from mooring.kube.resources import ALL, Resource, Select
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Watch(Generic[T]):
             except ApiError as error:
                 wish = error.retry_after
                 self._failed(error, gone=error.is_gone)
-            except (Unreachable, _Cut, aiohttp.ClientError, OSError) as error:
+            except (Unreachable, _Cut, CredentialsError, aiohttp.ClientError, OSError) as error:
                 self._failed(error, gone=False)
             if time.monotonic() - began >= self.pace.steady_s:
                 backoff.reset()
