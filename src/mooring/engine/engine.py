@@ -234,13 +234,20 @@ class Engine:
         """Let nobody come and leave in one plan; return when to look again."""
         wakes: list[float | None] = []
         for _ in range(MOST_ROUNDS if self.policy.profile == "default" else 0):
-            if not self._mender.take_back(told):
+            if not self._takes_back(told):
                 return wakes
-            self._turns.forget_who_waits()
             wakes += self._serve()
-        if self._mender.take_back(told):
-            self._turns.forget_who_waits()
+        self._takes_back(told)
         return [*wakes, self.desk.now] if wakes else []  # the rest is for the next cycle
+
+    def _takes_back(self, told: dict[str, None]) -> bool:
+        """Take those back who would come and leave in this plan; return whether there are any."""
+        if not self._mender.take_back(told):
+            return False
+        self._turns.forget_who_waits()
+        if isinstance(self._court, DefaultCourt):
+            self._court.take_back()
+        return True
 
     def _move(self, told: dict[str, None]) -> float | None:
         """Move running work where that pays; who starts by that waits only for it."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.engine import Engine
-from mooring.model.events import NodeJoined, QueuesChanged, Submitted
+from mooring.model.events import NodeJoined, QueuesChanged, Submitted, WorkloadChanged
 from mooring.model.plan import Bind, Delays, Evict, NoRoom, Reserve, Reserved
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Eviction, Policy
@@ -312,6 +312,41 @@ def test_nobody_delays_anybody_not_even_by_priority() -> None:
     urgent = replace(urgent, preemption_delay_s=1000.0)
     assert reserved(here.submit(urgent).cycle(2.0)) == {"urgent": 20.0}
     assert reasons(here, "first")[-1] == Reserved(10.0, 1)
+
+
+# Two nodes of four.   0        40        60        140
+#   runs (4 on a)      ██████████████████████            it was to end after 10 s
+#   other (4 on b)     ██████████
+#   first (4)          waits    ████████████████████
+#   late (4)           waits              ████████████
+
+
+def test_whose_reservation_is_broken_goes_before_those_behind_it() -> None:
+    """`late` was told to start when `other` ends; without it `first` would start then."""
+    here = ordered("conservative", "a=4 b=4")
+    here.run(lasting(10, task("runs", 4)), lasting(40, task("other", 4)))
+    here.submit(lasting(100, task("first", 4)), lasting(100, task("late", 4)))
+    assert reserved(here.cycle(1.0)) == {"first": 10.0, "late": 40.0}
+
+    plan = here.see(WorkloadChanged(lasting(60, task("runs", 4)))).cycle(2.0)
+
+    assert reserved(plan) == {"first": 40.0, "late": 60.0}
+
+
+def test_who_has_not_come_after_all_is_booked_before_those_behind_it() -> None:
+    """`first` starts before `small` asks it to leave; `late` was booked as if it had started."""
+    own = Queue("own", quotas=(Quota("gpu", quota=1000),))
+    policy = replace(CALM, eviction=replace(CALM.eviction, minimum_run_s=()))
+    here = world("n=2", own, Queue("rest", order="conservative"), policy=policy)
+    here.submit(
+        task("too-big", 4, queue="own", priority=1),
+        lasting(50, task("small", 1, queue="own")),
+        lasting(10, task("first", 2, queue="rest", priority=2)),
+        lasting(100, task("late", 1, queue="rest", priority=1)),
+    )
+    plan = here.cycle(2.0)
+    assert by_workload(plan) == {"small": ["n"]}
+    assert reserved(plan) == {"first": 52.0, "late": 62.0}
 
 
 # a joins b.        0         3600 3700      7200

@@ -7,7 +7,8 @@ conservative   everybody who waits is booked, in order, and nobody may delay any
 A booking is the earliest instant at which one could be placed if those who run end by their limit
 (or else their estimate) and those who are booked start as booked. Whether somebody would delay them
 is tested by placing them all in a future with it. So a booking only ever moves earlier, unless the
-world breaks it: work that overruns its estimate, a lost node, somebody who ranks higher.
+world breaks it: work that overruns its estimate, a lost node, somebody who ranks higher. Who is
+booked anew then goes before those who are behind it in its queue, whatever they were told.
 """
 
 from __future__ import annotations
@@ -90,14 +91,17 @@ class Bookings:
         """How often bookings have moved earlier, or were given up, now and before this pass."""
         self._refused: dict[Item, int] = {}
         """How often they had when somebody who would have delayed them was kept back."""
-        self._has_grown = False
-        """There are bookings in this pass that were not there before."""
+        self._grown: dict[int, None] = {}
+        """Queues with bookings made in this pass for which those behind them were not minded."""
         self._has_freed = False
         """One that was booked has started early, and others were not looked at since."""
         self._is_sound = False
         """Who was last let through delays none of all who are booked."""
         self._slipped: dict[str, Booking] = {}
         """Bookings that the world has broken, until there are others."""
+        self._before: dict[str, tuple[Booking | None, Booking | None]] = {}
+        """What was booked, or had slipped, before this cycle, where that has changed in it."""
+        self._shown_before: dict[str, tuple[object, ...] | None] = {}
         self._shown: dict[str, tuple[object, ...]] = {}
         self._told: dict[str, None] = {}
 
@@ -188,7 +192,9 @@ class Bookings:
 
     def _state(self) -> tuple[object, ...]:
         """Return what bookings depend on."""
-        return self.desk.version, self.desk.books.epoch, len(self.desk.entries)
+        desk = self.desk
+        closed = tuple(desk.reserved.items())
+        return desk.version, desk.books.epoch, len(desk.entries), closed
 
     @property
     def _is_late(self) -> bool:
@@ -206,6 +212,7 @@ class Bookings:
         }
         for name in [*self.booked, *(n for n in self.desk.latest if n not in self.booked)]:
             self._revise(name)
+        self._slipped = {n: b for n, b in self._slipped.items() if self._waits(n, b.queue)}
         self._mend()
         self._begin_pass()
         self._seen, self._seen_at = self._state(), self.desk.now
@@ -213,7 +220,7 @@ class Bookings:
     def _begin_pass(self) -> None:
         self._next = dict.fromkeys(self._waiting, 0)
         self._confirmed = {}
-        self._has_grown = self._has_freed = False
+        self._grown, self._has_freed = {}, False
 
     def _revise(self, name: str) -> None:
         """Bring a booking up to date, or one that an earlier life promised."""
@@ -231,11 +238,11 @@ class Bookings:
 
     def _wanted(self, name: str) -> Booking | None:
         """Return a booking without an instant; None: it could not start anyway."""
-        queue = self._queue_of.get(name, NOBODY)
-        lines, item = self._lines.get(queue), (name, "")
-        if queue not in self._orders or lines is None or item not in lines:
+        queue, item = self._queue_of.get(name, NOBODY), (name, "")
+        if queue not in self._orders or not self._waits(name, queue):
             return None
-        line, entry = lines.line_of(item), self.desk.entries[name]
+        lines, entry = self._lines[queue], self.desk.entries[name]
+        line = lines.line_of(item)
         never = line.ask.problems or any(isinstance(why, Impossible) for why in line.reasons)
         if never or gate(self.desk, entry):
             return None
@@ -244,6 +251,10 @@ class Bookings:
             ask = replace(ask, avoid=(*ask.avoid, *closed))
         lasts, binds_all = longest(self.desk, entry), self._orders[queue] == "conservative"
         return Booking(name, queue, lines.rank_of(item), ask, lasts, inf, binds_all)
+
+    def _waits(self, name: str, queue: int) -> bool:
+        """Return whether one waits to start in the lines of a queue."""
+        return queue in self._lines and (name, "") in self._lines[queue]
 
     def _mend(self) -> None:
         """Give up the bookings that no longer hold, the last in line first."""
@@ -255,8 +266,15 @@ class Bookings:
             if delayed(self.desk, ends, [*kept, booking]) is None:
                 kept.append(booking)
             else:
-                self._unbook(booking.name)
-                self._slipped[booking.name] = booking
+                self._slip(booking)
+
+    def _slip(self, booking: Booking) -> None:
+        """Give up a booking that the world has broken.
+
+        Another is made as if nobody behind it in its queue was booked: those come after it.
+        """
+        self._unbook(booking.name)
+        self._slipped[booking.name] = booking
 
     # -- one pass over all who wait ---------------------------------------------------------
 
@@ -295,47 +313,71 @@ class Bookings:
 
     def _look_at(self, name: str) -> None:
         """Book one, or move its booking earlier if that can be."""
-        old = self.booked.get(name)
+        old, slipped = self.booked.get(name), self._slipped.get(name)
         wanted = self._wanted(name) if old is None else old
-        slipped = self._slipped.pop(name, None)
         if wanted is None:
             return
         if slipped is not None:
             wanted.placements, wanted.was_called = slipped.placements, slipped.was_called
-        ends = self._running.ends()
-        others = [b for n, b in self.booked.items() if n != name and self._counts(b, wanted)]
-        is_doubtful = old is not None and self._has_grown and not old.binds_all
-        if is_doubtful and delayed(self.desk, ends, [*others, wanted]) is not None:
-            self._unbook(name)
-            old = None
+        ends, others = self._running.ends(), [b for n, b in self.booked.items() if n != name]
+        before = [b for b in others if b.queue != wanted.queue or b.name in self._confirmed]
+        is_doubtful = old is not None and old.queue in self._grown
+        if is_doubtful and delayed(self.desk, ends, [*before, wanted]) is not None:
+            self._slip(wanted)
+            old, slipped = None, wanted
         if old is None or self._has_gained or self._has_moved:
-            found = earliest(self.desk, ends, others, wanted, inf if old is None else old.at)
+            minds_all = wanted.binds_all and slipped is None
+            until = inf if old is None else old.at
+            found = earliest(self.desk, ends, others if minds_all else before, wanted, until)
             if found is not None:
                 self._book(found, old)
+                self._grown.update({} if minds_all else {found.queue: None})
         if name in self.booked:
             self._confirmed[name] = None
 
-    def _counts(self, other: Booking, wanted: Booking) -> bool:
-        """Return whether a booking has to be minded when another is made."""
-        return other.binds_all or other.queue != wanted.queue or other.name in self._confirmed
-
     def _book(self, booking: Booking, old: Booking | None) -> None:
         name, latest = booking.name, self.desk.latest
+        self._note(name)
+        self._slipped.pop(name, None)
         if latest.of(name) < booking.at:
             latest.drop(name)  # the world has broken it
         latest.promise(name, booking.at)
         self._moves += old is not None
-        self._has_grown = True
         booking.was_called &= old is None  # one that slips again and again is not called again
         self.booked[name] = booking
 
     def _unbook(self, name: str) -> None:
+        self._note(name)
         del self.booked[name]
         self._confirmed.pop(name, None)
         self.desk.latest.drop(name)
         self._shown.pop(name, None)
         self._told[name] = None
         self._moves += 1
+
+    def _note(self, name: str) -> None:
+        """Note how one was booked before this cycle, before that changes."""
+        self._before.setdefault(name, (self.booked.get(name), self._slipped.get(name)))
+
+    def take_back(self) -> None:
+        """Let all be booked as before this cycle: some who started in it have not come after all.
+
+        Others may have been booked as if they had.
+        """
+        for name, (booked, slipped) in list(self._before.items()):
+            if name in self.booked:
+                self._unbook(name)
+            self._slipped.pop(name, None)
+            if booked is not None:
+                self.booked[name] = replace(booked, was_called=False)
+                self.desk.latest.promise(name, booked.at)
+            if slipped is not None:
+                self._slipped[name] = replace(slipped, was_called=False)
+        for name, shown in self._shown_before.items():
+            self._shown.pop(name, None)
+            self._shown.update({} if shown is None else {name: shown})
+        self._has_gained = True
+        self._seen = ()
 
     # -- who may start ----------------------------------------------------------------------
 
@@ -445,13 +487,14 @@ class Bookings:
 
     def _binds(self, booking: Booking, item: Item) -> bool:
         """Return whether one in line must not delay a booking."""
-        if booking.binds_all:
-            return True
         queue = self._queue_of[item[0]]
+        is_before = booking.queue == queue and booking.rank < self._lines[queue].rank_of(item)
+        if booking.binds_all:
+            return is_before or booking.queue != queue or item[0] not in self._slipped
         if booking.name not in self._confirmed:
             return False
         if booking.queue == queue:
-            return booking.rank < self._lines[queue].rank_of(item)
+            return is_before
         first = self._standing(booking.queue, (booking.name, ""))
         return first < self._standing(queue, item)
 
@@ -489,7 +532,9 @@ class Bookings:
         """Say which bookings are new or have changed."""
         for booking in sorted(self.booked.values(), key=lambda booking: booking.rank):
             where = tuple((each.group, each.nodes) for each in booking.placements)
-            if self._shown.get(booking.name) != (booking.at, where):
+            shown = self._shown.get(booking.name)
+            if shown != (booking.at, where):
+                self._shown_before.setdefault(booking.name, shown)
                 self._shown[booking.name] = booking.at, where
                 self._told[booking.name] = None
                 decision = Reserve(booking.name, booking.placements, booking.at)
@@ -520,7 +565,7 @@ class Bookings:
         new._seen, new._seen_at = self._seen, self._seen_at
         new._waiting = {queue: list(names) for queue, names in self._waiting.items()}
         new._next, new._confirmed = dict(self._next), dict(self._confirmed)
-        new._has_grown, new._is_sound = self._has_grown, self._is_sound
+        new._grown, new._is_sound = dict(self._grown), self._is_sound
         new._has_freed = self._has_freed
         new._has_gained, new._refused = self._has_gained, dict(self._refused)
         new._moves, new._moves_before = self._moves, self._moves_before
@@ -530,5 +575,6 @@ class Bookings:
     def tell(self) -> list[str]:
         """Return those whose bookings have changed since the last call."""
         told = list(self._told)
-        self._told.clear()
+        for noted in (self._told, self._before, self._shown_before):
+            noted.clear()
         return told

@@ -60,6 +60,10 @@ class DefaultCourt:
         """Take a workload out of all lines; return whether it was in one."""
         return self._hall.leave(entry)
 
+    def take_back(self) -> None:
+        """Let all be booked as before this cycle: some who started have not come after all."""
+        self._hall.bookings.take_back()
+
     def refresh(self) -> None:
         """Line everybody up anew: priorities, queues and who may use them may have changed."""
         self._hall.refresh()
