@@ -42,6 +42,7 @@ from mooring.model.settings import (
 )
 from mooring.model.topology import CLUSTER, NODE, Level, Topology
 from mooring.model.workload import (
+    HostPort,
     NodePreference,
     Placement,
     PodGroup,
@@ -151,7 +152,8 @@ def topologies(draw: DrawFn) -> Topology:
     free = names.filter(lambda name: name not in (CLUSTER, NODE))
     chosen = draw(st.lists(free, max_size=3, unique=True))
     bandwidths = st.sampled_from((0.0, 400.0, 0.5))
-    return Topology(tuple(Level(name, draw(bandwidths)) for name in chosen))
+    labels_ = st.sampled_from(("", "example.com/rack"))
+    return Topology(tuple(Level(name, draw(bandwidths), draw(labels_)) for name in chosen))
 
 
 @st.composite
@@ -234,11 +236,18 @@ def shapes(
     if draw(st.booleans()):
         return shape
     clauses = st.lists(requirements(), min_size=1, max_size=2).map(tuple)
-    operators = st.sampled_from(("Equal", "Exists"))
+    operators = st.sampled_from(("Equal", "Exists", "Lt", "Gt"))
     tolerations = st.builds(Toleration, texts, operators, texts, st.just("") | effects)
-    level = st.sampled_from(levels)
-    terms = st.builds(TaskTerm, level, labels, st.integers(0, 100))
-    spreads = st.builds(SpreadTerm, level, labels, weights, st.booleans())
+    level = st.sampled_from((*levels, "label/zone"))
+    about = (level, labels)
+    few = tuples(requirements())
+    terms = st.builds(TaskTerm, *about, st.integers(0, 100), few)
+    flags = st.booleans()
+    spreads = st.builds(SpreadTerm, *about, weights, flags, few, st.integers(0, 9), flags, flags)
+    protocols = st.sampled_from(("TCP", "UDP", "SCTP"))
+    ports = st.builds(
+        HostPort, st.integers(1, 65_535), protocols, st.sampled_from(("", "10.0.0.1"))
+    )
     return replace(
         shape,
         selector=draw(labels),
@@ -250,6 +259,7 @@ def shapes(
         apart=draw(tuples(terms)),
         spread=draw(tuples(spreads)),
         ports=tuple(draw(st.lists(st.integers(1, 65_535), max_size=2, unique=True))),
+        host_ports=draw(tuples(ports)),
     )
 
 

@@ -264,16 +264,17 @@ def _has_company(topology: Topology, one: Seat, there: list[Seat]) -> bool:
 
 def _is_level(topology: Topology, nodes: Sequence[Node], one: Seat, every: list[Seat]) -> bool:
     for term in one.shape.spread:
-        usable = {
-            domain(topology, node, term.level)
+        measured = [
+            node
             for node in nodes
             if allows(node, one.shape)
             and (not one.keeps_model or node.gpu_model == one.node.gpu_model)
-        }
+        ]
+        usable = {domain(topology, node, term.level) for node in measured}
         counts = Counter(
             domain(topology, seat.node, term.level)
             for seat in every
-            if meant(seat.shape, term.labels)
+            if meant(seat.shape, term.labels) and seat.node in measured
         )
         least = min((counts[each] for each in usable), default=0)
         here = counts[domain(topology, one.node, term.level)]

@@ -31,7 +31,7 @@ from mooring.model.events import (
     WorkloadChanged,
 )
 from mooring.model.plan import Bind, Evict, Reserve
-from mooring.model.resources import GPU, GPU_ROW, PODS, UNLIMITED
+from mooring.model.resources import GPU, GPU_ROW, PODS, UNLIMITED, of_ports
 from mooring.model.settings import Policy
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import (
@@ -503,7 +503,7 @@ def held(engine: Engine) -> Iterator[tuple[Entry, Members, int, int]]:
 
 def amounts_of(wanted: Shape) -> list[tuple[str, int]]:
     """Return what a task takes of a node, but for devices."""
-    return [*wanted.amounts, (PODS, 1), *((f"port/{port}", 1) for port in wanted.ports)]
+    return [*wanted.amounts, (PODS, 1), *wanted.port_amounts]
 
 
 def weight(wanted: Shape) -> int:
@@ -529,7 +529,7 @@ def check_amounts(engine: Engine) -> None:
     for row, facts in enumerate(books.nodes):
         capacity = {PODS: UNLIMITED} | dict(facts.capacity)
         for r, name in enumerate(books.order.names):
-            has = 1 if name.startswith("port/") else capacity.get(name, 0)
+            has = of_ports(name) or capacity.get(name, 0)
             at = (name, row)
             if name != GPU and books.present[row]:
                 assert books.open[r, row] == has - taken[at] - kept[at], (name, facts.name)

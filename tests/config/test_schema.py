@@ -48,6 +48,7 @@ from mooring.model.settings import (
 )
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import (
+    HostPort,
     NodePreference,
     Placement,
     PodGroup,
@@ -179,6 +180,7 @@ MODEL: list[tuple[str, type, set[str], set[str]]] = [
     ("toleration", Toleration, set(), set()),
     ("term", TaskTerm, set(), set()),
     ("spread_term", SpreadTerm, set(), set()),
+    ("host_port", HostPort, set(), set()),
     ("slice", Slice, set(), set()),
     ("placement", Placement, set(), set()),
     ("task_type", TaskType, {"amounts"}, {"count", "cpu", "memory", "resources"}),

@@ -13,6 +13,7 @@ from mooring.config.units import name, one_of
 from mooring.model.queues import Queue
 from mooring.model.resources import CPU, GPU, MEMORY, PODS, PORT
 from mooring.model.settings import Policy
+from mooring.model.topology import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,15 @@ class Known:
     def level(self, value: object) -> str:
         """Read the name of a level."""
         return one_of(self.levels)(value)
+
+    def level_or_label(self, value: object) -> str:
+        """Read the name of a level, or `label/` and the name of a node label."""
+        word = name(value)
+        if word.startswith(LABEL):
+            if word == LABEL:
+                raise ReadError(f"give the name of a node label after {LABEL}")
+            return word
+        return self.level(value)
 
     def resource(self, value: object) -> str:
         """Read the name of a resource that may have a quota."""

@@ -60,7 +60,12 @@ CHOICES = (
 _TOPOLOGY_DEFS = {
     "topology": object_of({"levels": say("outermost first", list_of(bare_or("level")))}),
     "level": object_of(
-        {"name": NAME, "bandwidth": say("GB/s between its children", number(0))}, "name"
+        {
+            "name": NAME,
+            "bandwidth": say("GB/s between its children", number(0)),
+            "label": say("node label that names its domains; left out: a customary one", NAME),
+        },
+        "name",
     ),
 }
 _QUEUE_DEFS = {

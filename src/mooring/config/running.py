@@ -11,7 +11,7 @@ from mooring.config.units import instant, name, whole
 from mooring.model import mig
 from mooring.model.cluster import WHOLE, Node
 from mooring.model.events import Adopted
-from mooring.model.resources import GPU, PODS, PORT, UNLIMITED
+from mooring.model.resources import GPU, PODS, UNLIMITED, of_ports
 from mooring.model.workload import Placement, PodGroup, Shape
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class Use:
 
     def add(self, cursor: Cursor, node: Node, shape: Shape) -> None:
         """Count all but the devices of one task; the cursor is where its node is named."""
-        ports = ((f"{PORT}{port}", 1) for port in shape.ports)
         capacity = self._capacity.setdefault(node.name, {PODS: UNLIMITED, **dict(node.capacity)})
-        for resource, amount in ((PODS, 1), *shape.amounts, *ports):
-            has = 1 if resource.startswith(PORT) else capacity.get(resource, 0)
+        for resource, amount in ((PODS, 1), *shape.amounts, *shape.port_amounts):
+            has = of_ports(resource) or capacity.get(resource, 0)
             before = self._used.get((node.name, resource), 0)
             self._used[node.name, resource] = before + amount
             if before <= has < before + amount:
-                fix = f"run it elsewhere: more {resource} is used there than the {has} it has"
+                most = "there is" if of_ports(resource) else f"the {has} it has"
+                fix = f"run it elsewhere: more {resource} is used there than {most}"
                 cursor.wrong(fix)
 
     def add_share(self, node: Node, device: int, shape: Shape) -> None:

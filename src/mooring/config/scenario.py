@@ -108,7 +108,8 @@ def _read_topology(fields: Fields) -> Topology:
         if isinstance(cursor.value, dict):
             entry = cursor.fields(KEYS["level"])
             bandwidth = entry.take("bandwidth", number(0), 0.0)
-            level = Level(entry.need("name", name, ""), bandwidth)
+            label = entry.take("label", name, "")
+            level = Level(entry.need("name", name, ""), bandwidth, label)
         else:
             level = Level(cursor.take(name, ""))
         if level.name in levels:

@@ -32,7 +32,9 @@ from mooring.config.units import AMOUNT_MOST
 from mooring.model.mig import GEOMETRIES
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-TOLERATION_OPERATORS = ("Equal", "Exists")
+TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+
+PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 NODES_MOST = 200_000
 DEVICES_MOST = 62
@@ -71,7 +73,13 @@ _LEAF = {
     "near": say("beside tasks with these labels", list_of(ref("term"))),
     "apart": say("away from tasks with these labels", list_of(ref("term"))),
     "spread": say("evenly over domains", list_of(ref("spread_term"))),
-    "ports": say("host ports", list_of(whole(1, PORT_MOST))),
+    "ports": say("host ports, by TCP on all addresses", list_of(whole(1, PORT_MOST))),
+    "host_ports": say("other host ports", list_of(ref("host_port"))),
+}
+_TERM = {
+    "level": say("a level, or label/ and a node label", NAME),
+    "labels": say("labels of the other tasks", LABELS),
+    "clauses": say("what those labels must meet besides", list_of(ref("requirement"))),
 }
 _GRACE: Schema = {"anyOf": [*DURATION["anyOf"], {"enum": [-1, "never"]}]}
 _GROUPS = say("pod groups; they may have groups themselves", list_of(ref("group"), minItems=1))
@@ -183,15 +191,25 @@ _WORKLOAD_DEFS = {
             "effect": word_of(EFFECTS),
         }
     ),
-    "term": object_of(
-        {"level": NAME, "labels": LABELS, "weight": say("0: required", whole())},
-        "level",
-        "labels",
-    ),
+    "term": object_of({**_TERM, "weight": say("0: required", whole())}, "level"),
     "spread_term": object_of(
-        {"level": NAME, "labels": LABELS, "skew": whole(1), "required": FLAG},
+        {
+            **_TERM,
+            "skew": whole(1),
+            "required": FLAG,
+            "min_domains": say("with fewer domains the emptiest counts as empty", whole()),
+            "heed_selectors": say("false: also over nodes that it does not select", FLAG),
+            "heed_taints": say("false: also over nodes that it does not tolerate", FLAG),
+        },
         "level",
-        "labels",
+    ),
+    "host_port": object_of(
+        {
+            "port": whole(1, PORT_MOST),
+            "protocol": word_of(PROTOCOLS),
+            "address": say("left out: on all addresses of the node", TEXT),
+        },
+        "port",
     ),
     "placement": object_of(
         {

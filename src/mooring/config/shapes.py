@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mooring.config.forms import EFFECTS
 from mooring.config.reader import ReadError, nearest
-from mooring.config.schema import KEYS, OPERATORS, PORT_MOST, TOLERATION_OPERATORS
+from mooring.config.schema import KEYS, OPERATORS, PORT_MOST, PROTOCOLS, TOLERATION_OPERATORS
 from mooring.config.units import (
     flag,
     name,
@@ -20,6 +20,7 @@ from mooring.model.cluster import WHOLE
 from mooring.model.mig import GEOMETRIES
 from mooring.model.resources import CPU, MEMORY
 from mooring.model.workload import (
+    HostPort,
     NodePreference,
     Requirement,
     Shape,
@@ -63,6 +64,7 @@ def read_shape(fields: Fields, known: Known) -> Shape:
         apart=tuple(_read_term(item, known) for item in fields.items("apart")),
         spread=tuple(_read_spread(item, known) for item in fields.items("spread")),
         ports=_read_ports(fields),
+        host_ports=tuple(_read_host_port(item) for item in fields.items("host_ports")),
     )
 
 
@@ -126,26 +128,40 @@ def _read_toleration(cursor: Cursor) -> Toleration:
 def _read_term(cursor: Cursor, known: Known) -> TaskTerm:
     fields = cursor.fields(KEYS["term"])
     return TaskTerm(
-        level=fields.need("level", known.level, ""),
+        level=fields.need("level", known.level_or_label, ""),
         labels=_need_labels(fields),
         weight=fields.take("weight", whole(), 0),
+        clauses=tuple(_read_requirement(item) for item in fields.items("clauses")),
     )
 
 
 def _read_spread(cursor: Cursor, known: Known) -> SpreadTerm:
     fields = cursor.fields(KEYS["spread_term"])
     return SpreadTerm(
-        level=fields.need("level", known.level, ""),
+        level=fields.need("level", known.level_or_label, ""),
         labels=_need_labels(fields),
         skew=fields.take("skew", whole(1), 1),
         required=fields.take("required", flag, True),
+        clauses=tuple(_read_requirement(item) for item in fields.items("clauses")),
+        min_domains=fields.take("min_domains", whole(), 0),
+        heed_selectors=fields.take("heed_selectors", flag, True),
+        heed_taints=fields.take("heed_taints", flag, True),
     )
 
 
 def _need_labels(fields: Fields) -> tuple[tuple[str, str], ...]:
-    if "labels" not in fields:
+    if "labels" not in fields and "clauses" not in fields:
         fields.wrong("labels", "give the labels of the other tasks")
     return fields.pairs("labels", text)
+
+
+def _read_host_port(cursor: Cursor) -> HostPort:
+    fields = cursor.fields(KEYS["host_port"])
+    return HostPort(
+        port=fields.need("port", whole(1, PORT_MOST), 1),
+        protocol=fields.take("protocol", one_of(PROTOCOLS), "TCP"),
+        address=fields.take("address", text, ""),
+    )
 
 
 def _read_ports(fields: Fields) -> tuple[int, ...]:

@@ -253,6 +253,7 @@ def _shape(shape: Shape) -> Data:
             apart=_terms(shape.apart),
             spread=_terms(shape.spread),
             ports=list(shape.ports),
+            host_ports=[encode(port) for port in shape.host_ports],
         ),
     }
 

@@ -8,8 +8,8 @@ from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
 from mooring.model.demand import DeviceKind, device_kind
 from mooring.model.resources import GPU, PODS
-from mooring.model.workload import LEGAL, TaskState
-from mooring.policy.placing.constraints import OPERATORS
+from mooring.model.workload import LEGAL, HostPort, TaskState
+from mooring.policy.placing.constraints import OPERATORS, TOLERATION_OPERATORS
 from mooring.policy.placing.profile import unknown_names
 from mooring.policy.pledge import broken_promises
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mooring.model.events import Adopted
     from mooring.model.queues import Queue
     from mooring.model.settings import Policy
-    from mooring.model.workload import Placement, PodGroup, Shape, Workload
+    from mooring.model.workload import Placement, PodGroup, Shape, SpreadTerm, TaskTerm, Workload
 
 
 MOST_DEVICES = 62
@@ -70,10 +70,16 @@ def _wrong_with(shape: Shape) -> str:
         return "amounts are above 0, and devices and pods are counted on their own"
     if shape.gpus < 0 or shape.gpu_memory < 0:
         return "devices and their memory are not negative"
-    if len(set(shape.ports)) < len(shape.ports):
+    ports = (*map(HostPort, shape.ports), *shape.host_ports)
+    if len(set(ports)) < len(ports):
         return "a port is named twice"
     clauses = [clause for some in shape.affinity for clause in some]
     clauses += [clause for wish in shape.preferences for clause in wish.clauses]
+    terms: tuple[TaskTerm | SpreadTerm, ...] = (*shape.near, *shape.apart, *shape.spread)
+    clauses += [clause for term in terms for clause in term.clauses]
+    for toleration in shape.tolerations:
+        if toleration.operator not in TOLERATION_OPERATORS:
+            return f"there is no operator {toleration.operator!r} of tolerations"
     for clause in clauses:
         if clause.operator not in OPERATORS:
             return f"there is no operator {clause.operator!r}; there are {', '.join(OPERATORS)}"

@@ -27,9 +27,9 @@ from mooring.model.queues import ANY_FLAVOR_NAME, Flavor
 from mooring.model.resources import (
     GPU_ROW,
     PODS_ROW,
-    PORT,
     UNLIMITED,
     ResourceOrder,
+    of_ports,
 )
 from mooring.model.topology import Topology, Tree
 
@@ -292,8 +292,7 @@ class Books:
             self._add_resource(name)
         capacity = np.zeros(len(self.order), INT)
         for r, name in enumerate(self.order.names):
-            if name.startswith(PORT):
-                capacity[r] = 1
+            capacity[r] = of_ports(name)
         capacity[PODS_ROW] = UNLIMITED
         for name, amount in sample.capacity:
             capacity[self.order.row(name)] = amount
@@ -395,13 +394,13 @@ class Books:
         self._fit_resources()
 
     def _fit_resources(self) -> None:
-        """Give every resource of the order a row; ports have one of each on every node."""
+        """Give every resource of the order a row; every node has all ports."""
         missing = len(self.order) - len(self.open)
         if not missing:
             return
         rows = np.zeros((missing, self.count), INT)
         for i, name in enumerate(self.order.names[-missing:]):
-            rows[i] = 1 if name.startswith(PORT) else 0
+            rows[i] = of_ports(name)
         self.capacity = np.vstack([self.capacity, rows])
         self.open = np.vstack([self.open, rows])
         self.held = np.vstack([self.held, np.zeros_like(rows)])

@@ -27,6 +27,10 @@ class Device:
     """Name of its MIG geometry (see `mig`); then it takes MIG profiles and nothing else."""
 
 
+NODE_NAME = "@name"
+"""In the place of a label: the name of the node itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """Keeps tasks off a node unless they tolerate it. Effects as in Kubernetes."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from mooring.model.cluster import WHOLE
-from mooring.model.resources import GPU_ROW, PODS_ROW, PORT
+from mooring.model.resources import GPU_ROW, PODS_ROW
 from mooring.model.workload import Shape
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def compile_demand(index: int, shape: Shape, order: ResourceOrder) -> Demand:
     """Return `shape` in terms of the columns, adding resources that are new."""
     pairs = [(PODS_ROW, 1)]
     pairs += [(order.add(name), amount) for name, amount in shape.amounts]
-    pairs += [(order.add(f"{PORT}{port}"), 1) for port in shape.ports]
+    pairs += [(order.add(name), amount) for name, amount in shape.port_amounts]
     pairs.sort()
     kind = device_kind(shape)
     asks = [*pairs, (GPU_ROW, shape.gpus)] if kind is DeviceKind.WHOLE else pairs

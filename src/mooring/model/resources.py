@@ -18,7 +18,11 @@ MEMORY = "memory"
 GPU = "gpu"
 PODS = "pods"
 PORT = "port/"
-"""Prefix of host ports: a resource of which every node has one."""
+"""Prefix of host ports: a resource of which every node has `PORT_ADDRESSES`."""
+PORT_AT = "port-at/"
+"""Prefix of host ports on one address: a resource of which every node has one."""
+PORT_ADDRESSES = 1 << 10
+"""So much a port on all addresses takes of it, which is all; on a single address it takes 1."""
 
 UNLIMITED = 1 << 40
 """What a node has of `pods` when it names no figure."""
@@ -32,6 +36,13 @@ def amounts(given: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> Amount
 def amount_of(given: Amounts, resource: str) -> int:
     """Return how much of `resource` there is in `given`."""
     return next((amount for name, amount in given if name == resource), 0)
+
+
+def of_ports(resource: str) -> int:
+    """Return how much every node has of a host port; 0: it is no port."""
+    if resource.startswith(PORT):
+        return PORT_ADDRESSES
+    return 1 if resource.startswith(PORT_AT) else 0
 
 
 class ResourceOrder:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 CLUSTER = "cluster"
 NODE = "node"
+LABEL = "label/"
+"""Before the name of a node label, as the level of a term about other tasks: its domains are the
+values of that label, and nodes that do not have it are in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Level:
 
     name: str
     bandwidth: float = 0.0
+    label: str = ""
+    """Node label that names its domains, for whoever finds the nodes; empty: a customary one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from mooring.model.cluster import WHOLE, Labels
-from mooring.model.resources import Amounts
+from mooring.model.resources import PORT, PORT_ADDRESSES, PORT_AT, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ LEGAL: dict[TaskState, frozenset[TaskState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One clause of a node affinity: `key operator values`, operators as in Kubernetes."""
+    """One clause about labels: `key operator values`, operators as in Kubernetes."""
 
     key: str
     operator: str = "In"
@@ -68,7 +68,10 @@ class NodePreference:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Lets a task on to tainted nodes. An empty key with operator Exists tolerates everything."""
+    """Lets a task on to tainted nodes. An empty key with operator Exists tolerates everything.
+
+    With Lt and Gt the value of the taint is a number below, or above, that of the toleration.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -81,9 +84,12 @@ class TaskTerm:
     """Pod (anti-)affinity: near, or apart from, tasks with these labels at this level."""
 
     level: str
+    """A level of the topology, or `label/` and a node label."""
     labels: Labels
     weight: int = 0
     """0: required; else preferred with this weight."""
+    clauses: tuple[Requirement, ...] = ()
+    """What the labels of those tasks must meet besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +97,28 @@ class SpreadTerm:
     """Topology spread: tasks with these labels differ by at most `skew` between domains."""
 
     level: str
+    """A level of the topology, or `label/` and a node label."""
     labels: Labels
     skew: int = 1
     required: bool = True
+    clauses: tuple[Requirement, ...] = ()
+    """What the labels of those tasks must meet besides."""
+    min_domains: int = 0
+    """With fewer domains than this, the emptiest one counts as empty."""
+    heed_selectors: bool = True
+    """Leave out nodes that the task itself does not select."""
+    heed_taints: bool = True
+    """Leave out nodes that the task itself does not tolerate, or that are not ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A host port of another protocol than TCP, or on one address of the node only."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ""
+    """Empty: on all addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +148,9 @@ class Shape:
     apart: tuple[TaskTerm, ...] = ()
     spread: tuple[SpreadTerm, ...] = ()
     ports: tuple[int, ...] = ()
-    """Host ports."""
+    """Host ports, by TCP on all addresses."""
+    host_ports: tuple[HostPort, ...] = ()
+    """Other host ports."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -146,6 +173,25 @@ class Shape:
     def is_social(self) -> bool:
         """Return whether where it may go depends on which other tasks are where."""
         return bool(self.near or self.apart or self.spread)
+
+    @property
+    def port_amounts(self) -> Amounts:
+        """Return what its host ports take of a node, in any order."""
+        if not self.host_ports:
+            return tuple((f"{PORT}{port}", PORT_ADDRESSES) for port in self.ports)
+        taken = {_port_name(port, "TCP"): PORT_ADDRESSES for port in self.ports}
+        everywhere = [each for each in self.host_ports if not each.address]
+        taken |= {_port_name(each.port, each.protocol): PORT_ADDRESSES for each in everywhere}
+        for each in self.host_ports:
+            name = _port_name(each.port, each.protocol)
+            if each.address and taken.get(name, 0) < PORT_ADDRESSES:
+                taken[name] = taken.get(name, 0) + 1
+                taken[f"{PORT_AT}{each.port}/{each.protocol}/{each.address}"] = 1
+        return tuple(taken.items())
+
+
+def _port_name(port: int, protocol: str) -> str:
+    return f"{PORT}{port}" if protocol == "TCP" else f"{PORT}{port}/{protocol}"
 
 
 _SHAPE_FIELDS = tuple(name for name in Shape.__dataclass_fields__ if not name.startswith("_"))

@@ -10,6 +10,7 @@ from mooring.model.cluster import WHOLE
 from mooring.model.demand import Demand, DeviceKind
 from mooring.model.mig import GEOMETRIES
 from mooring.model.plan import Unknown
+from mooring.model.topology import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -176,7 +177,8 @@ def _compile(books: Books, group: PodGroup, problems: list[Unknown]) -> Part:
     if demand is not None:
         terms: tuple[TaskTerm | SpreadTerm, ...] = (*group.shape.near, *group.shape.apart)
         for term in (*terms, *group.shape.spread):
-            level(term.level)
+            if not term.level.startswith(LABEL):
+                level(term.level)
         _check_shape(group, problems)
         _check_slices(group.name, group.min, slices, problems)
     if any(level == NO_LEVEL or size <= 0 for level, size in slices):

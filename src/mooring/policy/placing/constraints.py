@@ -6,10 +6,12 @@ selector is one comparison of a column and not a loop over nodes.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mooring.model.cluster import NODE_NAME
 from mooring.model.columns import INT
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from mooring.model.books import Books
     from mooring.model.cluster import Taint
     from mooring.model.columns import Bools, Floats, Ints
-    from mooring.model.workload import Requirement, Shape, Toleration
+    from mooring.model.workload import Requirement, Shape, SpreadTerm, TaskTerm, Toleration
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 UNTOLERATED = 10
@@ -47,7 +49,7 @@ class Facts:
             code: dict[str, int] = {}
             column = np.full(len(self._books.nodes), -1, INT)
             for row, node in enumerate(self._books.nodes):
-                value = dict(node.labels).get(key)
+                value = node.name if key == NODE_NAME else dict(node.labels).get(key)
                 if value is not None:
                     column[row] = code.setdefault(value, len(code))
             self._codes[key] = column, code
@@ -60,12 +62,26 @@ class Facts:
         verdict = np.array([*(test(v, clause.values) for v in code), test(None, clause.values)])
         return verdict[column]  # -1 picks the last: the node has no such label
 
+    def domains(self, key: str) -> Ints:
+        """Return the code of every node's value of a label, counted from 1; 0: it has none."""
+        return self.codes(key)[0] + 1
+
+
+_NUMBER = re.compile(r"[-+]?[0-9]{1,20}")
+_NUMBER_MOST = 1 << 63
+
+
+def _number(value: str | None) -> int | None:
+    """Return a label as the whole number that it is written as; None: it is none, or too large."""
+    if value is None or not _NUMBER.fullmatch(value):
+        return None
+    number = int(value)
+    return number if -_NUMBER_MOST <= number < _NUMBER_MOST else None
+
 
 def _less(value: str | None, bound: str, sign: int) -> bool:
-    try:
-        return value is not None and sign * int(value) < sign * int(bound)
-    except ValueError:
-        return False
+    one, other = _number(value), _number(bound)
+    return one is not None and other is not None and sign * one < sign * other
 
 
 _OPERATORS: dict[str, Callable[[str | None, Sequence[str]], bool]] = {
@@ -77,11 +93,20 @@ _OPERATORS: dict[str, Callable[[str | None, Sequence[str]], bool]] = {
     "Gt": lambda value, values: _less(value, values[0], -1),
 }
 OPERATORS = tuple(_OPERATORS)
+TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
 def is_met(clause: Requirement, labels: Mapping[str, str]) -> bool:
     """Return whether labels meet one clause of an affinity."""
     return _OPERATORS[clause.operator](labels.get(clause.key), clause.values)
+
+
+def means(term: TaskTerm | SpreadTerm, shape: Shape) -> bool:
+    """Return whether a term is about tasks of a shape; one that asks for nothing is about all."""
+    if not set(term.labels) <= set(shape.labels):
+        return False
+    labels = dict(shape.labels)
+    return all(is_met(clause, labels) for clause in term.clauses)
 
 
 def exclusions(books: Books, facts: Facts, shape: Shape) -> list[tuple[str, Bools]]:
@@ -134,4 +159,6 @@ def _covers(toleration: Toleration, taint: Taint) -> bool:
         return toleration.operator == "Exists"
     if toleration.key != taint.key:
         return False
+    if toleration.operator in ("Lt", "Gt"):
+        return _less(taint.value, toleration.value, 1 if toleration.operator == "Lt" else -1)
     return toleration.operator == "Exists" or toleration.value == taint.value

@@ -15,15 +15,18 @@ from mooring.model import mig
 from mooring.model.cluster import WHOLE
 from mooring.model.columns import INT, view, views
 from mooring.model.demand import DeviceKind
+from mooring.model.topology import LABEL
 from mooring.policy.own import NodeFacts, Task
-from mooring.policy.placing.constraints import Facts, exclusions, preference
-from mooring.policy.placing.social import Company, has_labels
+from mooring.policy.placing.constraints import Facts, exclusions, means, preference
+from mooring.policy.placing.social import Company
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mooring.model.books import Books
     from mooring.model.columns import Bools, Counts, Ints
     from mooring.model.demand import Demand
-    from mooring.model.workload import Shape, TaskTerm
+    from mooring.model.workload import Shape, SpreadTerm, TaskTerm
     from mooring.policy.own import Filter
 
 MOST_ON_A_NODE = 10_000
@@ -316,19 +319,27 @@ class Fits:
         apart = [(demand, term) for demand in new for term in demand.shape.apart if not term.weight]
         self._apart += apart
         for (_, flavor, _, _), fit in self._fits.items() if apart else ():
-            if any(has_labels(fit.demand.shape, term.labels) for _, term in apart):
+            if any(means(term, fit.demand.shape) for _, term in apart):
                 fit.meet(self._company(fit.demand, flavor))
                 fit.is_plain = False
 
     def _company(self, demand: Demand, flavor: int) -> Company | None:
-        rivals = tuple(
-            (other, term.level)
-            for other, term in self._apart
-            if has_labels(demand.shape, term.labels)
-        )
-        if not rivals and not demand.shape.is_social:
+        shape = demand.shape
+        rivals = tuple((other, term.level) for other, term in self._apart if means(term, shape))
+        if not rivals and not shape.is_social:
             return None
-        return Company(self.books, demand, self._eligible(demand, flavor), rivals)
+        measured = tuple(self._measured(demand, flavor, term) for term in shape.spread)
+        return Company(self.books, demand, self._facts, measured, rivals)
+
+    def _measured(self, demand: Demand, flavor: int, term: SpreadTerm) -> Bools:
+        """Return the nodes over whose domains a term of spread is measured."""
+        heedless = [] if term.heed_selectors else ["gpu-model", "selector", "affinity"]
+        heedless += [] if term.heed_taints else ["not-ready", "taint"]
+        measured = self._eligible(demand, flavor, heedless)
+        for other in demand.shape.spread:
+            if other.level.startswith(LABEL) and (other.required or other is term):
+                measured &= self._facts.domains(other.level.removeprefix(LABEL)) > 0
+        return measured
 
     def exclusions(self, shape: Shape) -> list[tuple[str, Bools]]:
         """Return which nodes each constraint of a shape excludes, and an own filter last."""
@@ -340,10 +351,10 @@ class Fits:
             found.append(("filter", excluded))
         return found
 
-    def _eligible(self, demand: Demand, flavor: int, *, ready: bool = True) -> Bools:
-        """Return the nodes of a flavor that the constraints of a demand leave."""
+    def _eligible(self, demand: Demand, flavor: int, heedless: Collection[str] = ()) -> Bools:
+        """Return the nodes of a flavor that the constraints of a demand leave, but for some."""
         found = self.exclusions(demand.shape)
-        barred = [mask for by, mask in found if ready or by != "not-ready"]
+        barred = [mask for by, mask in found if by not in heedless]
         eligible: Bools = self.books.present.copy()
         for mask in barred:
             eligible &= ~mask
@@ -356,7 +367,7 @@ class Fits:
         books = self.books
         allowed = possible = self._eligible(demand, flavor)
         if not self.facts().all_ready:
-            possible = self._eligible(demand, flavor, ready=False)
+            possible = self._eligible(demand, flavor, ("not-ready",))
         avoid, barred = without
         if avoid or barred:
             allowed = allowed & ~np.isin(books.kind, barred)

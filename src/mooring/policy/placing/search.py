@@ -15,15 +15,16 @@ import numpy as np
 
 from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
+from mooring.policy.placing.constraints import means
 from mooring.policy.placing.devices import device_choices
 from mooring.policy.placing.fit import ANY_FLAVOR
 from mooring.policy.placing.place import ANYWHERE, Placer, Seats, Within
-from mooring.policy.placing.social import has_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mooring.model.demand import Demand
+    from mooring.model.workload import SpreadTerm, TaskTerm
     from mooring.policy.placing.ask import Ask, Part
 
 DEEPEST = 100
@@ -97,9 +98,9 @@ def _could_be_helped(leaf: Part, ask: Ask) -> bool:
     """Return whether another leaf is company that a leaf asks for."""
     assert leaf.demand is not None
     shape = leaf.demand.shape
-    labels = [near.labels for near in shape.near] + [spread.labels for spread in shape.spread]
+    terms: tuple[TaskTerm | SpreadTerm, ...] = (*shape.near, *shape.spread)
     others = [other.demand.shape for other in ask.leaves if other is not leaf and other.demand]
-    return any(has_labels(other, wanted) for other in others for wanted in labels)
+    return any(means(term, other) for other in others for term in terms)
 
 
 class _Search:

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mooring.model.books import Books
-from mooring.model.columns import Bools
+from mooring.model.columns import INT, Bools
 from mooring.model.demand import Demand
+from mooring.model.topology import LABEL
+from mooring.policy.placing.constraints import Facts, means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mooring.model.cluster import Labels
-    from mooring.model.columns import Counts, Floats
-    from mooring.model.workload import Shape
+    from mooring.model.columns import Counts, Floats, Ints
+    from mooring.model.workload import SpreadTerm, TaskTerm
 
 
 @dataclass(slots=True)
@@ -29,8 +30,9 @@ class Company:
 
     books: Books
     demand: Demand
-    eligible: Bools
-    """The nodes that its constraints leave; spread is measured over their domains."""
+    facts: Facts
+    measured: tuple[Bools, ...]
+    """By its terms of spread, the nodes over whose domains each is measured."""
     rivals: tuple[tuple[Demand, str], ...]
     """Demands that want to be apart from this one, and at which level."""
 
@@ -38,13 +40,14 @@ class Company:
         """Return the nodes where one more task breaks no required term as things stand."""
         shape = self.demand.shape
         met = self.undisturbed()
-        for near in shape.near:
-            if not near.weight:
-                met &= self._near(near.level, near.labels)
-        for spread in shape.spread:
+        near = [term for term in shape.near if not term.weight]
+        if near:
+            met &= self._near(near)
+        for index, spread in enumerate(shape.spread):
             if spread.required:
-                itself = has_labels(shape, spread.labels)
-                met &= self._excess(spread.level, spread.labels) + itself <= spread.skew
+                itself = means(spread, shape)
+                met &= self._excess(index) + itself <= spread.skew
+                met &= self._is_in_one(spread.level)
         return met
 
     def undisturbed(self) -> Bools:
@@ -55,7 +58,7 @@ class Company:
         met = np.ones(self.books.count, np.bool_)
         for apart in self.demand.shape.apart:
             if not apart.weight:
-                met &= self._at(apart.level, self._matching(apart.labels)) == 0
+                met &= self._at(apart.level, self._matching(apart)) == 0
         for rival, level in self.rivals:
             met &= self._at(level, self.books.tally[rival.index]) == 0
         return met
@@ -63,26 +66,24 @@ class Company:
     def holds(self, rows: list[int]) -> bool:
         """Return whether the terms about company hold for tasks that were placed on these rows."""
         shape = self.demand.shape
-        return all(
-            near.weight or self._has_company(near.level, near.labels, rows) for near in shape.near
-        ) and all(
+        return all(near.weight or self._has_company(near, rows) for near in shape.near) and all(
             not spread.required
-            or (self._excess(spread.level, spread.labels)[rows] <= spread.skew).all()
-            for spread in shape.spread
+            or (self._is_in_one(spread.level) & (self._excess(index) <= spread.skew))[rows].all()
+            for index, spread in enumerate(shape.spread)
         )
 
-    def _has_company(self, level: str, labels: Labels, rows: list[int]) -> bool:
+    def _has_company(self, near: TaskTerm, rows: list[int]) -> bool:
         """Return whether somebody else is in every domain of these tasks.
 
         A flock that finds nobody like it anywhere may found a home, but only one.
         """
-        others = self._matching(labels)
-        if has_labels(self.demand.shape, labels):
+        others = self._matching(near)
+        if means(near, self.demand.shape):
             others = others - np.bincount(rows, minlength=self.books.count)
             if not others.any():
-                tree = self.books.tree
-                return len(np.unique(tree.domain[tree.level_of.get(level, 0)][rows])) == 1
-        return bool((self._at(level, others)[rows] > 0).all())
+                domains = self._domains(near.level)[rows]
+                return len(np.unique(domains)) == 1 and bool(self._is_in_one(near.level)[rows[0]])
+        return bool((self._at(near.level, others)[rows] > 0).all())
 
     @property
     def has_wishes(self) -> bool:
@@ -96,37 +97,65 @@ class Company:
         shape = self.demand.shape
         total = np.zeros(self.books.count)
         for near in shape.near:
-            total += near.weight * (self._at(near.level, self._matching(near.labels)) > 0)
+            total += near.weight * (self._at(near.level, self._matching(near)) > 0)
         for apart in shape.apart:
-            total -= apart.weight * (self._at(apart.level, self._matching(apart.labels)) > 0)
-        for spread in shape.spread:
-            total -= self._excess(spread.level, spread.labels)
+            total -= apart.weight * (self._at(apart.level, self._matching(apart)) > 0)
+        for index in range(len(shape.spread)):
+            total -= self._excess(index)
         return total
 
-    def _near(self, level: str, labels: Labels) -> Bools:
-        counts = self._matching(labels)
-        if not counts.any() and has_labels(self.demand.shape, labels):
-            return np.ones(self.books.count, np.bool_)  # the first of a flock may settle anywhere
-        return self._at(level, counts) > 0
+    def _near(self, terms: list[TaskTerm]) -> Bools:
+        """Return the nodes that have the company that all these terms ask for.
 
-    def _matching(self, labels: Labels) -> Counts:
-        return self.books.counter(f"labels {labels}", partial(has_labels, labels=labels))
+        The first of a flock may settle in any domain. Who is in no domain is nobody's company.
+        """
+        met = np.ones(self.books.count, np.bool_)
+        known = np.logical_or.reduce([self._is_in_one(term.level) for term in terms])
+        for term in terms:
+            counts = self._matching(term) * known
+            if not counts.any() and means(term, self.demand.shape):
+                met &= self._is_in_one(term.level)
+            else:
+                met &= self._at(term.level, counts) > 0
+        return met
+
+    def _matching(self, term: TaskTerm | SpreadTerm) -> Counts:
+        asked = f"labels {term.labels} {term.clauses}" if term.clauses else f"labels {term.labels}"
+        return self.books.counter(asked, partial(means, term))
+
+    def _domains(self, level: str) -> Ints:
+        """Return a number for the domain of every node at a level; 0 is none, at a label."""
+        if level.startswith(LABEL):
+            return self.facts.domains(level.removeprefix(LABEL))
+        tree = self.books.tree
+        return tree.domain[tree.level_of.get(level, 0)]
+
+    def _is_in_one(self, level: str) -> Bools:
+        """Return which nodes are in a domain of a level: those that have the label."""
+        if level.startswith(LABEL):
+            return self._domains(level) > 0
+        return np.ones(self.books.count, np.bool_)
 
     def _at(self, level: str, counts: NDArray[Any]) -> NDArray[Any]:
         """Return, for every node, the count in its domain of a level."""
         tree = self.books.tree
+        if level.startswith(LABEL):
+            domains = self._domains(level)
+            sums = np.bincount(domains, weights=counts).astype(INT)
+            sums[:1] = 0
+            return sums[domains]
         index = tree.level_of.get(level, 0)
         return tree.sums(index, counts)[tree.domain[index]]
 
-    def _excess(self, level: str, labels: Labels) -> Counts:
+    def _excess(self, index: int) -> Counts:
         """Return by how much every node's domain is above the emptiest one that could be used."""
-        at = self._at(level, self._matching(labels))
-        if not self.eligible.any():
+        term, measured = self.demand.shape.spread[index], self.measured[index]
+        at = self._at(term.level, self._matching(term) * measured)
+        if not measured.any():
             return at
-        above: Counts = at - at[self.eligible].min()
+        if term.min_domains > 1:
+            domains = np.unique(self._domains(term.level)[measured])
+            if len(domains) < term.min_domains:
+                return at
+        above: Counts = at - at[measured].min()
         return above
-
-
-def has_labels(shape: Shape, labels: Labels) -> bool:
-    """Return whether a term with these labels means this shape; no labels mean every shape."""
-    return set(labels) <= set(shape.labels)
