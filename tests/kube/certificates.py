@@ -88,7 +88,7 @@ def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Return a private key as text."""
     return key.private_bytes(
         serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
+        serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
 

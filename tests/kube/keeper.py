@@ -45,7 +45,7 @@ class Keeper:
         return self._process.pid
 
     def start(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str]) -> int:
-        """Start a program, its output appended to `log`; return its process id."""
+        """Start a program in place of any of this name, its output to the end of `log`."""
         command = {"do": "start", "name": name, "argv": list(argv), "log": str(log)}
         answer = self._ask(command | {"env": dict(env)})
         if "error" in answer:
@@ -101,6 +101,9 @@ def _serve(folder: str) -> None:
 def _do(command: dict[str, Any], programs: dict[str, subprocess.Popen[bytes]]) -> dict[str, Any]:
     name = command["name"]
     if command["do"] == "start":
+        if name in programs:
+            programs[name].kill()
+            programs[name].wait()
         try:
             with open(command["log"], "ab") as log:
                 programs[name] = subprocess.Popen(

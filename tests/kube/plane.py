@@ -58,6 +58,7 @@ _TAIL_LINES = 30
 _GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MOST_SHOWN = 40
+_PORT_TAKEN = "address already in use"
 
 
 class StartError(Exception):
@@ -295,8 +296,11 @@ class Plane:
             if self._until("kube-apiserver", lambda: self.api.get("/readyz"), "etcd"):
                 break
             self.api.close()
+            said = f"{self.tail('etcd')}\n\n{self.tail('kube-apiserver')}"
+            if _PORT_TAKEN not in said:
+                raise StartError(said)
         else:
-            raise StartError(f"{self.tail('etcd')}\n\n{self.tail('kube-apiserver')}")
+            raise StartError("other processes take all ports")
         self.kubeconfig = self.user("admin", ["system:masters"])
 
     def _start_controllers(self) -> None:
@@ -330,7 +334,7 @@ class Plane:
             f"--initial-cluster=default={peers}",
             "--quota-backend-bytes=8589934592",
             "--unsafe-no-fsync",
-            "--log-level=warn",
+            "--log-level=error",
         ]
 
     # long: a list of flags
