@@ -1,0 +1,95 @@
+"""Workloads that belong to one owner, and the pods that belong to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mooring.kube.objects import Pod
+from mooring.kube.owners import BY_KEY, Done, Kind, Owner, Ref
+from mooring.kube.problems import Problem
+from mooring.model.workload import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Where a pod belongs."""
+
+    workload: str
+    uid: str
+    """Of the top owner; of a pod without owner its own."""
+    group: str
+    """Leaf group of the workload."""
+    rank: int | None
+    top: Ref
+    wanted: str = ""
+    """The group as the owner calls it: that of several leaf groups if shapes differ."""
+    problems: tuple[Problem, ...] = ()
+    """Why it cannot be understood."""
+
+
+@dataclass(slots=True)
+class Sibling:
+    """One workload of a family."""
+
+    name: str
+    leaves: dict[tuple[str, Shape], str] = field(default_factory=dict)
+    """Leaf group by what the owner calls it and shape."""
+    pods: dict[str, Pod] = field(default_factory=dict)
+    members: dict[str, Membership] = field(default_factory=dict)
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether a pod of it has, or had, a node."""
+        return any(pod.spec.node_name for pod in self.pods.values())
+
+    def leaf(self, wanted: str, shape: Shape) -> str:
+        """Return the leaf for a shape, a new one if need be."""
+        leaf, number = wanted, 1
+        while (wanted, shape) not in self.leaves and leaf in self.leaves.values():
+            number += 1
+            leaf = f"{wanted}~{number}"
+        return self.leaves.setdefault((wanted, shape), leaf)
+
+    def prune(self) -> None:
+        """Forget leaves without pods, where others have taken their place."""
+        used = {member.group for member in self.members.values()}
+        for (wanted, shape), leaf in list(self.leaves.items()):
+            others = [each for each in self.leaves if each[0] == wanted]
+            if leaf not in used and len(others) > 1:
+                del self.leaves[wanted, shape]
+
+
+@dataclass(slots=True)
+class Family:
+    """All that belongs to one owner, or to one unit of it: one workload, more if shapes differ."""
+
+    kind: Kind
+    ref: Ref
+    unit: str
+    owner: Owner
+    """As it was last seen."""
+    is_gone: bool = False
+    siblings: list[Sibling] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        """Return the name of its workload."""
+        ref = self.ref
+        kind = ref.kind.lower()
+        if (ref.group, ref.kind) not in BY_KEY and ref.group:
+            kind += f".{ref.group}"
+        return "/".join(filter(None, [ref.namespace, kind, ref.name, self.unit]))
+
+    def leaves_of(self, wanted: str) -> list[tuple[Sibling, str]]:
+        """Return the leaves of a group, the oldest first."""
+        return [
+            (sibling, leaf)
+            for sibling in self.siblings
+            for (group, _), leaf in sibling.leaves.items()
+            if group == wanted
+        ]
+
+    @property
+    def done(self) -> Done:
+        """Return what its owner says has finished; nobody knows of which sibling."""
+        return self.kind.done(self.owner) if len(self.siblings) == 1 else Done()

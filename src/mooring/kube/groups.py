@@ -1,0 +1,256 @@
+"""Which workload, group and rank a pod has, and what its workload asks for.
+
+**Names.** A workload is `namespace/kind/name`, of a kind without a row `namespace/kind.group/name`;
+where one owner makes several workloads, what tells them apart stands behind that. A second object
+of the same name, while pods of the first are still there, is `…~2`.
+
+**Shapes.** All pods of a group have one shape. Pods of another shape (a template was edited, a
+webhook changed its mind) are a group of their own, `main~2`; where their workload has begun, whose
+groups cannot change any more, they are a workload of their own, `…~2`. What the owner asks for as
+minimum is shared out among them by the pods that are there; what no pod covers yet goes to the
+newest. Pods that cannot be understood are in a workload `…~?`, which never starts.
+
+**Tasks.** A pod that has finished keeps its task for good: it counts for the minimum, and the task
+does not run again. So a Job with more completions than parallelism has more tasks as time goes by:
+its `max` is what has finished and what is live. With ranks (an indexed Job) tasks are completion
+indexes, and `max` reaches to the highest that was seen. Without ranks a new pod has any task that
+nobody has: a retry takes the task of the pod that failed. The gang rule holds for the first
+`parallelism` tasks; whatever comes later starts as there is room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.kube.annotations import Annotations
+from mooring.kube.describe import Setting, describe
+from mooring.kube.family import Family, Membership, Sibling
+from mooring.kube.kin import Missing, Owners, Top
+from mooring.kube.owners import BY_KEY, Done
+from mooring.kube.problems import Problem, Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mooring.kube.objects import Pod
+    from mooring.kube.owners import Owner
+    from mooring.model.workload import Shape, Workload
+
+__all__ = ["Family", "Grouping", "Membership", "Missing", "Sibling"]
+
+UNREADABLE = "~?"
+"""Behind the name of a workload: those of its pods that cannot be understood."""
+
+
+class Grouping:
+    """Which pods are one workload, and what that asks for.
+
+    Pods come with `member`, every time that one has changed, and leave with `leave`; owners with
+    `put` and `drop`. `describe` says what a workload asks for now.
+    """
+
+    def __init__(
+        self,
+        shape_of: Callable[[Pod], Shape | Problems],
+        owners: Owners | None = None,
+        levels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Know nobody yet; `levels` are the levels of the topology by label of nodes."""
+        self.owners = owners or Owners()
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """Labels and annotations of namespaces: a queue may stand there."""
+        known = None if levels is None else tuple(levels.values())
+        self._setting = Setting(Annotations(known), levels or {}, self.namespaces)
+        self.has_begun: Callable[[str], bool] = lambda name: False
+        """Whether the engine has begun a workload: its groups are fixed then."""
+        self.problems: dict[str, tuple[Problem, ...]] = {}
+        """What was wrong with a workload that is described all the same, because it runs."""
+        self._shape_of = shape_of
+        self._families: dict[str, dict[str, Family]] = {}
+        """By uid of the top, and unit."""
+        self._family_of: dict[str, Family] = {}
+        """By name of a workload."""
+        self._sibling_of: dict[str, Sibling] = {}
+        """By uid of a pod."""
+        self._touched: dict[str, None] = {}
+
+    # -- owners -----------------------------------------------------------------------------
+
+    def put(self, owner: Owner) -> tuple[str, ...]:
+        """Take in an owner; return the keys that `Missing` told for it."""
+        for family in self._of_top(owner.metadata.uid):
+            family.owner, family.is_gone = owner, False
+        return self.owners.put(owner)
+
+    def drop(self, owner: Owner) -> None:
+        """Take in that an owner is gone."""
+        self.owners.drop(owner)
+        for family in self._of_top(owner.metadata.uid):
+            family.is_gone = True
+
+    def workloads_of(self, uid: str) -> list[str]:
+        """Return the workloads named after an owner."""
+        return [each.name for family in self._of_top(uid) for each in family.siblings]
+
+    def _of_top(self, uid: str) -> list[Family]:
+        return list(self._families.get(uid, {}).values())
+
+    # -- pods -------------------------------------------------------------------------------
+
+    def member(self, pod: Pod) -> Membership | Missing:
+        """Return where a pod belongs; it stays there while its owner is gone."""
+        uid = pod.metadata.uid
+        sibling = self._sibling_of.get(uid)
+        if sibling is not None and _is_same(sibling.pods[uid], pod):
+            sibling.pods[uid] = pod
+            return sibling.members[uid]
+        top = self.owners.top(pod)
+        if isinstance(top, Missing):
+            if sibling is None:
+                return top
+            sibling.pods[uid] = pod
+            return sibling.members[uid]
+        family = self._family(top, pod)
+        member = self._seat(family, pod)
+        if sibling is not None and sibling.name != member.workload:
+            self.leave(uid)
+        into = next(each for each in family.siblings if each.name == member.workload)
+        into.pods[uid], into.members[uid] = pod, member
+        self._sibling_of[uid] = into
+        self._touched |= {each.name: None for each in family.siblings if each is not into}
+        return member
+
+    def leave(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        sibling = self._sibling_of.pop(uid, None)
+        if sibling is None:
+            return
+        del sibling.pods[uid], sibling.members[uid]
+        family = self._family_of.get(sibling.name)
+        for each in family.siblings if family else ():
+            self._touched[each.name] = None
+
+    def forget(self, name: str) -> None:
+        """Forget a workload that has ended and has no pods."""
+        family = self._family_of.pop(name, None)
+        self.problems.pop(name, None)
+        if family is None:
+            return
+        family.siblings = [each for each in family.siblings if each.name != name]
+        if not family.siblings:
+            units = self._families[family.ref.uid]
+            del units[family.unit]
+            if not units:
+                del self._families[family.ref.uid]
+
+    def take_touched(self) -> list[str]:
+        """Return the workloads that others' coming and going may have changed, once."""
+        touched, self._touched = self._touched, {}
+        return list(touched)
+
+    def _family(self, top: Top, pod: Pod) -> Family:
+        unit = top.kind.unit(top.owner, pod)
+        units = self._families.setdefault(top.ref.uid, {})
+        if unit not in units:
+            units[unit] = Family(top.kind, top.ref, unit, top.owner)
+        return units[unit]
+
+    def _seat(self, family: Family, pod: Pod) -> Membership:
+        wanted = family.kind.group(family.owner, pod)
+        shape = self._shape_of(pod)
+        ref = family.ref
+        if isinstance(shape, Problems):
+            sibling = self._sibling(family, family.base + UNREADABLE)
+            why = shape.problems
+            return Membership(sibling.name, ref.uid, wanted, None, ref, wanted, why)
+        sibling = self._for_shape(family, wanted, shape)
+        leaf = sibling.leaf(wanted, shape)
+        rank = family.kind.rank(family.owner, pod)
+        if len(family.leaves_of(wanted)) > 1:
+            rank = None  # numbers of the group have holes then
+        return Membership(sibling.name, ref.uid, leaf, rank, ref, wanted)
+
+    def _for_shape(self, family: Family, wanted: str, shape: Shape) -> Sibling:
+        """Return the workload for a shape: one with such pods, or the newest, or another."""
+        readable = [each for each in family.siblings if not each.name.endswith(UNREADABLE)]
+        for sibling in readable:
+            if (wanted, shape) in sibling.leaves:
+                return sibling
+        if readable and not self.is_begun(readable[-1]):
+            return readable[-1]
+        name, number = family.base, 1
+        while name in self._family_of:
+            number += 1
+            name = f"{family.base}~{number}"
+        return self._sibling(family, name)
+
+    def _sibling(self, family: Family, name: str) -> Sibling:
+        if self._family_of.get(name) is not family:
+            self._family_of[name] = family
+            family.siblings.append(Sibling(name))
+        return next(each for each in family.siblings if each.name == name)
+
+    def is_begun(self, sibling: Sibling) -> bool:
+        """Return whether pods of a workload have places: its groups are fixed then."""
+        return sibling.is_placed or self.has_begun(sibling.name)
+
+    # -- workloads --------------------------------------------------------------------------
+
+    def describe(self, name: str) -> Workload | Problems:
+        """Return what a workload asks for, or why that is not understood.
+
+        One of which pods have nodes is always described: as well as it can be, and what is wrong
+        stands in `problems`.
+        """
+        family = self._family_of[name]
+        sibling = next(each for each in family.siblings if each.name == name)
+        if name.endswith(UNREADABLE):
+            found = [each for member in sibling.members.values() for each in member.problems]
+            return Problems(tuple(dict.fromkeys(found)))
+        begun = self.is_begun(sibling)
+        if not begun:
+            sibling.prune()
+        workload, problems = describe(family, sibling, self._setting, begun=begun)
+        self.problems.pop(name, None)
+        if problems and not sibling.is_placed:
+            return Problems(problems)
+        if problems:
+            self.problems[name] = problems
+        return workload
+
+    def is_over(self, name: str) -> bool | None:
+        """Return whether a workload without live pods gets no more of them; None: who knows."""
+        family = self._family_of.get(name)
+        if family is None or family.is_gone or name != family.siblings[-1].name:
+            return True
+        kind, owner = family.kind, family.owner
+        if kind.key == ("", "Pod"):
+            return True
+        if kind.key not in BY_KEY:
+            return None
+        over = kind.has(owner, (*kind.complete, *kind.failed))
+        return over or bool(owner.metadata.deletion_timestamp)
+
+    def has_failed(self, name: str) -> bool:
+        """Return whether its owner says that a workload failed."""
+        family = self._family_of.get(name)
+        return family is not None and family.kind.has(family.owner, family.kind.failed)
+
+    def finished(self, name: str) -> Done:
+        """Return what its owner says has finished, also of pods that are gone."""
+        family = self._family_of.get(name)
+        return family.done if family else Done()
+
+
+def _is_same(before: Pod, now: Pod) -> bool:
+    """Return whether nothing has changed that tells where a pod belongs.
+
+    Once it has a node only another owner does that.
+    """
+    old, new = before.metadata, now.metadata
+    if old.owner_references != new.owner_references:
+        return False
+    if before.spec.node_name:
+        return True
+    is_marked_the_same = old.labels == new.labels and old.annotations == new.annotations
+    return is_marked_the_same and before.spec == now.spec

@@ -1,0 +1,167 @@
+"""The owners that are known, and the way from a pod up to what its workload is named after.
+
+Of a kind with a row the way goes on only into kinds that name it as a part: from the Job of a
+JobSet to the JobSet, but not from the Job of a CronJob to the CronJob. Of other kinds it goes up as
+far as it is known. A pod that names an upstream pod group belongs to that, whoever made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mooring.kube.objects import ObjectMeta
+from mooring.kube.owners import BY_KEY, KINDS, POD_GROUP, UNKNOWN, Kind, Owner, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mooring.kube.objects import Pod
+
+STEPS_MOST = 16
+"""So far up owners are followed; longer ways are cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A pod's owner that has not been seen yet."""
+
+    ref: Ref
+    is_watched: bool = True
+    """False: nobody watches its kind, so somebody has to ask for its metadata."""
+
+    @property
+    def uid(self) -> str:
+        """Return what it is waited for by; `Owners.put` returns it once it is there."""
+        return self.ref.key
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """What the workload of a pod is named after."""
+
+    kind: Kind
+    ref: Ref
+    owner: Owner
+
+
+class Owners:
+    """Objects that pods belong to, by uid and by name."""
+
+    def __init__(
+        self, watched: Collection[tuple[str, str]] | None = None, *, asks: bool = False
+    ) -> None:
+        """Know nobody yet.
+
+        `watched` are API group and kind of the owners that are watched (None: all that have a
+        row): others are of unknown kinds. With `asks`, somebody asks for the metadata of those.
+        """
+        self._kinds = {key: BY_KEY[key] for key in BY_KEY if watched is None or key in watched}
+        self._asks = asks
+        self._owners: dict[str, Owner] = {}
+        self._by_name: dict[Ref, str] = {}
+        self._given_up: set[str] = set()
+
+    def put(self, owner: Owner) -> tuple[str, ...]:
+        """Take in an owner, or what is new about it; return what pods may be waiting for it by."""
+        ref = owner.ref
+        self._owners[ref.uid] = owner
+        self._by_name[ref.named] = ref.uid
+        self._given_up.difference_update((ref.uid, ref.named.key))
+        return ref.uid, ref.named.key
+
+    def drop(self, owner: Owner) -> None:
+        """Take in that an owner is gone; pods that it made still belong to it."""
+        ref = owner.ref
+        self._owners.pop(ref.uid, None)
+        if self._by_name.get(ref.named) == ref.uid:
+            del self._by_name[ref.named]
+        self._given_up.add(ref.uid)
+
+    def give_up(self, key: str) -> None:
+        """Wait for an owner no longer: it is not there, or may not be read."""
+        self._given_up.add(key)
+
+    def get(self, uid: str) -> Owner | None:
+        """Return an owner, as long as it is there."""
+        return self._owners.get(uid)
+
+    def top(self, pod: Pod) -> Top | Missing:
+        """Return what a pod belongs to in the end."""
+        named = self._named(pod)
+        if named is not None:
+            return named
+        meta = pod.metadata
+        ref = controller_of(meta)
+        if ref is None:
+            own = Ref("", "Pod", meta.namespace, meta.name, meta.uid)
+            return Top(BY_KEY["", "Pod"], own, Owner("v1", "Pod", meta))
+        if (ref.group, ref.kind) in self._kinds and ref.kind != "Pod":
+            return self._known(ref)
+        return self._unknown(ref)
+
+    def _named(self, pod: Pod) -> Top | Missing | None:
+        """Return what a pod names itself as its workload; None: nothing."""
+        meta, group = pod.metadata, pod.spec.scheduling_group
+        if group is not None and group.pod_group_name and POD_GROUP.key in self._kinds:
+            found = self._by(POD_GROUP, meta.namespace, group.pod_group_name)
+            if found is not None:
+                return found
+        for kind in KINDS:
+            name = meta.labels.get(kind.named_by, "") if kind.named_by else ""
+            above = controller_of(meta) if name else None
+            if above is not None and above.kind in kind.parts and kind.key in self._kinds:
+                return self._by(kind, meta.namespace, name)
+        return None
+
+    def _by(self, kind: Kind, namespace: str, name: str) -> Top | Missing | None:
+        """Return an object by its name; None: it is not waited for."""
+        ref = Ref(*kind.key, namespace, name)
+        owner = self._owners.get(self._by_name.get(ref, ""))
+        if owner is None:
+            return None if ref.key in self._given_up else Missing(ref)
+        return Top(kind, owner.ref, owner)
+
+    def _known(self, ref: Ref) -> Top | Missing:
+        """Return the top above an owner of a known kind."""
+        for _ in range(STEPS_MOST):
+            owner = self._owners.get(ref.uid)
+            if owner is None:
+                return self._end_at(ref, is_watched=True)
+            above = controller_of(owner.metadata)
+            kind = self._kinds.get((above.group, above.kind)) if above else None
+            if above is None or kind is None or ref.kind not in kind.parts:
+                return Top(self._kinds[ref.group, ref.kind], ref, owner)
+            ref = above
+        return self._end_at(ref, is_watched=False)
+
+    def _unknown(self, ref: Ref) -> Top | Missing:
+        """Return the topmost owner that is known above one of an unknown kind."""
+        for _ in range(STEPS_MOST):
+            owner = self._owners.get(ref.uid)
+            above = controller_of(owner.metadata) if owner else None
+            if above is None:
+                break
+            ref = above
+        return self._end_at(ref, is_watched=False)
+
+    def _end_at(self, ref: Ref, *, is_watched: bool) -> Top | Missing:
+        """Return the end of a way; only what is watched, or asked for, is waited for."""
+        owner = self._owners.get(ref.uid)
+        is_waited_for = (is_watched or self._asks) and ref.kind != "Pod"
+        if owner is None and is_waited_for and ref.uid not in self._given_up:
+            return Missing(ref, is_watched)
+        return Top(UNKNOWN, ref, owner or _unseen(ref))
+
+
+def _unseen(ref: Ref) -> Owner:
+    """Return an owner of which only the name is known."""
+    version = f"{ref.group}/v1" if ref.group else "v1"
+    return Owner(version, ref.kind, ObjectMeta(name=ref.name, namespace=ref.namespace, uid=ref.uid))
+
+
+def controller_of(meta: ObjectMeta) -> Ref | None:
+    """Return who made an object: its controller, or else its first owner."""
+    owners = meta.owner_references
+    found = next((each for each in owners if each.controller), owners[0] if owners else None)
+    return Ref.of(found, meta.namespace) if found else None

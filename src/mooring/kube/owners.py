@@ -1,0 +1,336 @@
+"""What pods belong to: the kinds of owners that are understood, one row of `KINDS` each.
+
+A row says which objects make up one workload, how many pods its groups have, how the group and the
+rank of a pod are read from its labels, and how one sees that the owner waits or is over. Whatever
+has no row is of an unknown kind: all its pods are one group, and one of them is enough to start.
+
+A controller that makes some pods only once others run cannot be a gang: nobody could start. There
+the pods of each stage are a workload of their own (`unit`): a LeaderWorkerSet that starts its
+workers when the leader is ready, a JobSet with an order, a JobSet whose jobs have a domain each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.kube.objects import PartialObject, Pod, Unreadable, read
+from mooring.kube.resources import JOBS, PODS, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.kube.objects import OwnerReference
+
+MAIN = "main"
+"""Name of the only group of a workload."""
+MOST_PODS = 1 << 20
+"""Counts and ranks are below this; whatever is above is not believed."""
+_BULKY = ("containers", "initContainers", "volumes", "volumeClaimTemplates", "managedFields")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object that something belongs to."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    @classmethod
+    def of(cls, reference: OwnerReference, namespace: str) -> Ref:
+        """Return the object that an owner reference means."""
+        group = reference.api_version.rpartition("/")[0]
+        return cls(group, reference.kind, namespace, reference.name, reference.uid)
+
+    @property
+    def key(self) -> str:
+        """Return what it is looked up by: its uid, or its kind and name where that is unknown."""
+        return self.uid or f"{self.group}/{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def named(self) -> Ref:
+        """Return the same without its uid."""
+        return Ref(self.group, self.kind, self.namespace, self.name)
+
+
+class Owner(PartialObject, frozen=True):
+    """An object that pods belong to; where only its metadata is known it asks for nothing."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def ref(self) -> Ref:
+        """Return the object as others name it."""
+        meta, group = self.metadata, self.api_version.rpartition("/")[0]
+        return Ref(group, self.kind, meta.namespace, meta.name, meta.uid)
+
+
+def read_owner(
+    raw: bytes | str | msgspec.Raw | dict[str, Any], resource: Resource
+) -> Owner | Unreadable:
+    """Return an owner that the server sent; items of a list do not say of which kind they are."""
+    found = read(Owner, raw)
+    owner = found.rest if isinstance(found, Unreadable) else found
+    named = Owner(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        metadata=owner.metadata,
+        spec=_slim(owner.spec),
+        status=owner.status,
+    )
+    if isinstance(found, Unreadable):
+        return Unreadable(found.problems, named, named.metadata)
+    return named
+
+
+def _slim(tree: Any) -> Any:
+    """Return a spec without what is never asked of it, and takes most of its room."""
+    if isinstance(tree, dict):
+        return {key: _slim(value) for key, value in tree.items() if key not in _BULKY}
+    return [_slim(value) for value in tree] if isinstance(tree, list) else tree
+
+
+# -- reading plain values ---------------------------------------------------------------------
+
+
+def at(tree: object, *path: str) -> Any:
+    """Return what stands at a path of plain data; None: nothing."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def count_at(tree: object, *path: str, default: int = 0) -> int:
+    """Return the whole number at a path; the default where there is none."""
+    found = at(tree, *path)
+    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < MOST_PODS:
+        return found
+    return default
+
+
+def list_at(tree: object, *path: str) -> list[dict[str, Any]]:
+    """Return the objects of the list at a path."""
+    found = at(tree, *path)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def said(pod: Pod, key: str) -> str:
+    """Return what a pod says under a key: its annotation, or else its label."""
+    return pod.metadata.annotations.get(key) or pod.metadata.labels.get(key, "")
+
+
+def index_of(pod: Pod, key: str) -> int | None:
+    """Return the number that a pod says under a key; None: none that can be one."""
+    words = said(pod, key)
+    if not (words.isascii() and words.isdigit() and len(words) <= 7):
+        return None
+    return int(words) if int(words) < MOST_PODS else None
+
+
+# -- cells of the table -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A group as its owner asks for it."""
+
+    name: str
+    min: int
+    """So many start together or not at all."""
+    count: int
+    """So many it has when all are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What is finished of an owner's pods, also of those that are gone."""
+
+    indexes: frozenset[int] = frozenset()
+    count: int = 0
+
+
+def _nothing(owner: Owner) -> str:
+    return ""
+
+
+def _all_one(owner: Owner, pod: Pod) -> str:
+    return ""
+
+
+def _main(owner: Owner, pod: Pod) -> str:
+    return MAIN
+
+
+def _no_rank(owner: Owner, pod: Pod) -> int | None:
+    return None
+
+
+def _by(key: str) -> Callable[[Owner, Pod], int | None]:
+    """Make a reader of the rank at a label or annotation."""
+
+    def rank(owner: Owner, pod: Pod) -> int | None:
+        return index_of(pod, key)
+
+    return rank
+
+
+def _never(owner: Owner) -> bool:
+    return False
+
+
+def _always(owner: Owner) -> bool:
+    return True
+
+
+def _none_done(owner: Owner) -> Done:
+    return Done()
+
+
+def _any_of_them(owner: Owner, unit: str) -> tuple[Wanted, ...]:
+    """Return a group of which one pod is enough to start."""
+    return (Wanted(MAIN, 1, count_at(owner.spec, "replicas", default=1)),)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row: a kind of owner, and how its pods are grouped."""
+
+    resource: Resource
+    workload: str
+    """What one workload is, in words of the manual."""
+    minimum: str
+    """How many pods start together, in words of the manual."""
+    parts: tuple[str, ...] = ()
+    """Kinds that it makes and that make its pods."""
+    named_by: str = ""
+    """Label of its pods with its name, where owner references lead through other pods."""
+    wants: Callable[[Owner, str], tuple[Wanted, ...]] = _any_of_them
+    unit: Callable[[Owner, Pod], str] = _all_one
+    """Which of its workloads a pod is in; empty: it is one workload."""
+    group: Callable[[Owner, Pod], str] = _main
+    rank: Callable[[Owner, Pod], int | None] = _no_rank
+    ranks: tuple[str, ...] = ()
+    """Labels that differ from pod to pod of a group, and say nothing of where it may go."""
+    service: Callable[[Owner], bool] = _never
+    one_by_one: Callable[[Owner], str] = _nothing
+    """Field and value that make it create pods one after another; empty: all at once."""
+    domain: Callable[[Owner], str] = _nothing
+    """Label of nodes that is the same for all its pods; empty: none."""
+    done: Callable[[Owner], Done] = _none_done
+    complete: tuple[str, ...] = ("Complete", "Completed", "Succeeded")
+    """Conditions that say that it is over and well; it is badly with `failed`."""
+    failed: tuple[str, ...] = ("Failed",)
+    suspend: tuple[str, ...] = ("suspend",)
+    """Path of the flag in the spec that stops it."""
+    limit: tuple[str, ...] = ("activeDeadlineSeconds",)
+    """Path of the most seconds that it may run, in the spec."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return API group and kind."""
+        return self.resource.group, self.resource.kind
+
+    def is_suspended(self, owner: Owner) -> bool:
+        """Return whether its owner is told not to run."""
+        return bool(self.suspend and at(owner.spec, *self.suspend) is True)
+
+    def run_limit(self, owner: Owner) -> float | None:
+        """Return how long it may run at most; None: for ever."""
+        return float(count_at(owner.spec, *self.limit)) or None
+
+    def has(self, owner: Owner, conditions: tuple[str, ...]) -> bool:
+        """Return whether one of some conditions is true of an owner."""
+        return any(
+            each.get("type") in conditions and each.get("status") == "True"
+            for each in list_at(owner.status, "conditions")
+        )
+
+
+# -- Job --------------------------------------------------------------------------------------
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def is_indexed(owner: Owner) -> bool:
+    """Return whether the pods of a Job have numbers."""
+    return bool(at(owner.spec, "completionMode") == "Indexed")
+
+
+def _job_wants(owner: Owner, unit: str) -> tuple[Wanted, ...]:
+    count = _side_by_side(owner.spec)
+    return (Wanted(MAIN, count, count),)
+
+
+def _side_by_side(spec: object) -> int:
+    """Return how many pods of a Job run at a time."""
+    parallel = count_at(spec, "parallelism", default=1)
+    return min(parallel, count_at(spec, "completions", default=parallel))
+
+
+def _job_rank(owner: Owner, pod: Pod) -> int | None:
+    return index_of(pod, INDEX) if is_indexed(owner) else None
+
+
+def _job_done(owner: Owner) -> Done:
+    if not is_indexed(owner):
+        return Done(count=count_at(owner.status, "succeeded"))
+    indexes = frozenset(_ranges(at(owner.status, "completedIndexes")))
+    return Done(indexes, len(indexes))
+
+
+def _ranges(words: object) -> list[int]:
+    """Return the numbers of a text like `0,3-5`; what cannot be read is left out."""
+    found: list[int] = []
+    for part in words.split(",") if isinstance(words, str) else ():
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found += range(int(first), min(int(last or first) + 1, MOST_PODS))
+    return found
+
+
+_POD = Kind(PODS, "the pod", "1", suspend=(), limit=())
+_JOB = Kind(
+    JOBS,
+    "the Job",
+    "`parallelism`, or `completions` if that is less",
+    wants=_job_wants,
+    rank=_job_rank,
+    ranks=(INDEX,),
+    done=_job_done,
+)
+
+# -- PodGroup of the scheduling API -----------------------------------------------------------
+
+
+def _gang_wants(owner: Owner, unit: str) -> tuple[Wanted, ...]:
+    least = count_at(owner.spec, "schedulingPolicy", "gang", "minCount", default=1)
+    return (Wanted(MAIN, least, least),)
+
+
+def _gang_domain(owner: Owner) -> str:
+    for each in list_at(owner.spec, "schedulingConstraints", "topology"):
+        if isinstance(each.get("key"), str):
+            return str(each["key"])
+    return ""
+
+
+POD_GROUP = Kind(
+    Resource("scheduling.k8s.io", "v1beta1", "podgroups", kind="PodGroup"),
+    "all pods that name it in `schedulingGroup.podGroupName`, whoever made them",
+    "`schedulingPolicy.gang.minCount`; 1 with `basic`",
+    wants=_gang_wants,
+    domain=_gang_domain,
+    suspend=(),
+    limit=(),
+)
+
+KINDS: tuple[Kind, ...] = (_POD, _JOB, POD_GROUP)
+UNKNOWN = Kind(Resource("", "", ""), "the topmost owner", "1", suspend=(), limit=())
+BY_KEY: Mapping[tuple[str, str], Kind] = {kind.key: kind for kind in KINDS}
