@@ -346,3 +346,14 @@ def test_in_strict_order_a_turn_does_not_go_before_those_who_rank_higher() -> No
 
     assert world.engine.reasons("late") == (Blocked("first"),)
     assert world.engine.desk.reserved == {}
+
+
+def test_who_lost_its_start_in_the_shadow_is_there_as_one_that_comes_anew() -> None:
+    """Without a minimum it would wait there to grow, after all who wait to start."""
+    world = cluster("a=1 b=1").see(QueuesChanged(BACKFILL))
+    world.run(replace(task("runs"), run_limit_s=500.0), gang("idle", tasks=0, most=1), now=0.0)
+    world.run(now=1.0).submit(task("big", 2)).cycle(2.0)
+
+    world.leave("b").cycle(3.0)
+
+    assert dict(world.engine.memory().latest_starts) == {"idle": 500.0}

@@ -19,7 +19,7 @@ from mooring.engine.arrivals import Arrivals
 from mooring.engine.mend import Mender
 from mooring.engine.needs import Needs
 from mooring.engine.nodes import Nodes
-from mooring.engine.shadow import calm, strict
+from mooring.engine.shadow import calm, strict, stripped
 from mooring.engine.snapshot import as_adopted, present_nodes
 from mooring.engine.tidy import Tidy
 from mooring.engine.turns import Turns
@@ -284,6 +284,7 @@ class Engine:
     def become_shadow(self) -> None:
         """Be strict order beside another engine from now on: nobody leaves for another."""
         self._is_shadow = True
+        self._needs.as_new = stripped
         self._tidy.is_on = False
         self._turns = Turns(self.desk)
         self._upkeep.rest()

@@ -13,9 +13,10 @@ from mooring.model.plan import Reason
 from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mooring.model.entry import Entry
+    from mooring.model.workload import Workload
     from mooring.policy.court import Court
     from mooring.policy.desk import Desk
 
@@ -44,6 +45,8 @@ class Needs:
         """Gangs that lost tasks."""
         self.resized: dict[str, None] = {}
         """Those who may have more tasks than they may have."""
+        self.as_new: Callable[[Workload], Workload] | None = None
+        """As what one waits that has lost its start; None: as it is."""
 
     @property
     def court_mends(self) -> bool:
@@ -64,6 +67,10 @@ class Needs:
             entry.running_since = None
             for members in entry.members.values():
                 members.restore()
+            if self.as_new is not None:
+                entry.workload = self.as_new(entry.workload)
+                for leaf in entry.workload.leaves():
+                    entry.members[leaf.name].resize(leaf)
             self.court.leave(entry)  # it may have waited to grow
         self.queue_up(entry)
 
@@ -152,4 +159,5 @@ class Needs:
         """Return the needs of a fork."""
         new = Needs(desk, self.court.copy(desk))
         new.incomplete, new.resized = dict(self.incomplete), dict(self.resized)
+        new.as_new = self.as_new
         return new

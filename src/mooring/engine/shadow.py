@@ -243,7 +243,7 @@ def _bring_back(beside: Engine, run: ShadowRun) -> None:
             pass
         else:
             return
-    beside.observe(Submitted(run.workload, again=True))
+    beside.observe(Submitted(stripped(run.workload), again=True))
 
 
 def stripped(workload: Workload) -> Workload:
