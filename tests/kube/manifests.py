@@ -6,8 +6,9 @@ from typing import Any
 
 from mooring.kube.groups import Grouping, Membership
 from mooring.kube.kin import Missing, Owners
+from mooring.kube.kinds import BY_KEY
 from mooring.kube.objects import Pod, Unreadable, read_pod
-from mooring.kube.owners import BY_KEY, Kind, Owner, read_owner
+from mooring.kube.owners import Kind, Owner, read_owner
 from mooring.kube.problems import Problem, Problems
 from mooring.kube.resources import Resource
 from mooring.model.workload import Shape, Workload

@@ -136,10 +136,7 @@ def _leaves(draft: _Draft) -> tuple[list[PodGroup], bool]:
     here.sort(key=lambda item: order[item[0][0]])
     alone = len(here) == 1
     leaves = [_leaf(draft, key, least[leaf], alone=alone) for key, leaf in here]
-    is_complete = all(
-        max(_count(sibling, leaf.name), family.done.count) >= (leaf.partial or leaf.min)
-        for leaf in leaves
-    )
+    is_complete = all(_most(draft, leaf.name) >= (leaf.partial or leaf.min) for leaf in leaves)
     seen = {group for each in family.siblings for group, _ in each.leaves}
     is_complete &= all(not group.min or group.name in seen for group in wanted.values())
     return leaves, is_complete
@@ -206,19 +203,12 @@ def _leaf(draft: _Draft, key: tuple[str, Shape], least: int, *, alone: bool) -> 
 
 
 def _most(draft: _Draft, leaf: str) -> int:
-    """Return how many tasks a leaf has: with ranks up to the highest, else as many as there are."""
+    """Return how many tasks a leaf has: as many as are live, and as have finished."""
     sibling = draft.sibling
-    uids = [
-        uid
-        for uid, pod in sibling.pods.items()
-        if sibling.members[uid].group == leaf and _counts(pod)
-    ]
-    ranks = [rank for uid in uids if (rank := sibling.members[uid].rank) is not None]
-    done = draft.family.done
-    if ranks and len(ranks) == len(uids):
-        return max([*ranks, *done.indexes]) + 1
-    live = sum(is_live(sibling.pods[uid]) for uid in uids)
-    return max(len(uids), live + done.count)
+    live = sum(
+        sibling.members[uid].group == leaf and is_live(pod) for uid, pod in sibling.pods.items()
+    )
+    return max(_count(sibling, leaf), live + draft.family.done.count)
 
 
 def _check_slices(draft: _Draft, topology: TopologyRequest, count: int) -> None:

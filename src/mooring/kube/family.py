@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mooring.kube.kinds import BY_KEY
 from mooring.kube.objects import Pod
-from mooring.kube.owners import BY_KEY, Done, Kind, Owner, Ref
+from mooring.kube.owners import Done, Kind, Owner, Ref
 from mooring.kube.problems import Problem
 from mooring.model.workload import Shape
+
+UNREADABLE = "~?"
+"""Behind the name of a workload: those of its pods that cannot be understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,17 @@ class Family:
         ]
 
     @property
+    def readable(self) -> list[Sibling]:
+        """Return its workloads without the one of pods that cannot be understood."""
+        return [each for each in self.siblings if not each.name.endswith(UNREADABLE)]
+
+    @property
+    def newest(self) -> str:
+        """Return the workload that new pods are likely to belong to."""
+        readable = self.readable
+        return readable[-1].name if readable else ""
+
+    @property
     def done(self) -> Done:
         """Return what its owner says has finished; nobody knows of which sibling."""
-        return self.kind.done(self.owner) if len(self.siblings) == 1 else Done()
+        return self.kind.done(self.owner) if len(self.readable) == 1 else Done()

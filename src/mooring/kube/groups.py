@@ -12,21 +12,25 @@ newest. Pods that cannot be understood are in a workload `…~?`, which never st
 
 **Tasks.** A pod that has finished keeps its task for good: it counts for the minimum, and the task
 does not run again. So a Job with more completions than parallelism has more tasks as time goes by:
-its `max` is what has finished and what is live. With ranks (an indexed Job) tasks are completion
-indexes, and `max` reaches to the highest that was seen. Without ranks a new pod has any task that
-nobody has: a retry takes the task of the pod that failed. The gang rule holds for the first
-`parallelism` tasks; whatever comes later starts as there is room.
+`max` is how many have finished, and how many are live. The gang rule is met by the first
+`parallelism` tasks; whatever comes later starts as there is room. A rank is the task that a pod
+should have (of an indexed Job its completion index): it has it when a gang starts, and another one
+where a pod comes later and its own number is not what the engine placed. A retry takes the task of
+the pod that failed: the engine has that task waiting, and places the lowest that waits. What an
+owner says has finished, also of pods that are gone, is `finished`: to tell after a restart.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mooring.kube.annotations import Annotations
 from mooring.kube.describe import Setting, describe
-from mooring.kube.family import Family, Membership, Sibling
+from mooring.kube.family import UNREADABLE, Family, Membership, Sibling
 from mooring.kube.kin import Missing, Owners, Top
-from mooring.kube.owners import BY_KEY, Done
+from mooring.kube.kinds import BY_KEY, labels_of_its_own
+from mooring.kube.owners import Done
 from mooring.kube.problems import Problem, Problems
 
 if TYPE_CHECKING:
@@ -37,9 +41,6 @@ if TYPE_CHECKING:
     from mooring.model.workload import Shape, Workload
 
 __all__ = ["Family", "Grouping", "Membership", "Missing", "Sibling"]
-
-UNREADABLE = "~?"
-"""Behind the name of a workload: those of its pods that cannot be understood."""
 
 
 class Grouping:
@@ -157,7 +158,7 @@ class Grouping:
 
     def _seat(self, family: Family, pod: Pod) -> Membership:
         wanted = family.kind.group(family.owner, pod)
-        shape = self._shape_of(pod)
+        shape = _without_own_labels(self._shape_of(pod), pod)
         ref = family.ref
         if isinstance(shape, Problems):
             sibling = self._sibling(family, family.base + UNREADABLE)
@@ -172,7 +173,7 @@ class Grouping:
 
     def _for_shape(self, family: Family, wanted: str, shape: Shape) -> Sibling:
         """Return the workload for a shape: one with such pods, or the newest, or another."""
-        readable = [each for each in family.siblings if not each.name.endswith(UNREADABLE)]
+        readable = family.readable
         for sibling in readable:
             if (wanted, shape) in sibling.leaves:
                 return sibling
@@ -221,15 +222,19 @@ class Grouping:
     def is_over(self, name: str) -> bool | None:
         """Return whether a workload without live pods gets no more of them; None: who knows."""
         family = self._family_of.get(name)
-        if family is None or family.is_gone or name != family.siblings[-1].name:
+        if family is None or family.is_gone or name != family.newest:
             return True
         kind, owner = family.kind, family.owner
-        if kind.key == ("", "Pod"):
+        if kind.key == ("", "Pod") or kind.is_dropped(owner, family.unit):
             return True
         if kind.key not in BY_KEY:
             return None
         over = kind.has(owner, (*kind.complete, *kind.failed))
         return over or bool(owner.metadata.deletion_timestamp)
+
+    def api_version_of(self, name: str) -> str:
+        """Return the API version of what a workload is named after."""
+        return self._family_of[name].owner.api_version
 
     def has_failed(self, name: str) -> bool:
         """Return whether its owner says that a workload failed."""
@@ -240,6 +245,15 @@ class Grouping:
         """Return what its owner says has finished, also of pods that are gone."""
         family = self._family_of.get(name)
         return family.done if family else Done()
+
+
+def _without_own_labels(shape: Shape | Problems, pod: Pod) -> Shape | Problems:
+    """Return a shape without labels that differ from pod to pod: a group has one shape."""
+    if isinstance(shape, Problems):
+        return shape
+    own = labels_of_its_own(pod)
+    labels = tuple(item for item in shape.labels if item[0] not in own)
+    return shape if len(labels) == len(shape.labels) else replace(shape, labels=labels)
 
 
 def _is_same(before: Pod, now: Pod) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mooring.kube.kinds import BY_KEY, KINDS, POD_GROUP, UNKNOWN
 from mooring.kube.objects import ObjectMeta
-from mooring.kube.owners import BY_KEY, KINDS, POD_GROUP, UNKNOWN, Kind, Owner, Ref
+from mooring.kube.owners import Kind, Owner, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Collection

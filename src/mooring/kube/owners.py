@@ -1,4 +1,4 @@
-"""What pods belong to: the kinds of owners that are understood, one row of `KINDS` each.
+"""What pods belong to: owner objects, and what a row of the table of kinds (`kinds.py`) says.
 
 A row says which objects make up one workload, how many pods its groups have, how the group and the
 rank of a pod are read from its labels, and how one sees that the owner waits or is over. Whatever
@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.kube.objects import PartialObject, Pod, Unreadable, read
-from mooring.kube.resources import JOBS, PODS, Resource
+from mooring.kube.resources import Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mooring.kube.objects import OwnerReference
 
 MAIN = "main"
@@ -172,25 +170,16 @@ def _no_rank(owner: Owner, pod: Pod) -> int | None:
     return None
 
 
-def _by(key: str) -> Callable[[Owner, Pod], int | None]:
-    """Make a reader of the rank at a label or annotation."""
-
-    def rank(owner: Owner, pod: Pod) -> int | None:
-        return index_of(pod, key)
-
-    return rank
-
-
 def _never(owner: Owner) -> bool:
     return False
 
 
-def _always(owner: Owner) -> bool:
-    return True
-
-
 def _none_done(owner: Owner) -> Done:
     return Done()
+
+
+def _still_wanted(owner: Owner, unit: str) -> bool:
+    return False
 
 
 def _any_of_them(owner: Owner, unit: str) -> tuple[Wanted, ...]:
@@ -219,10 +208,13 @@ class Kind:
     ranks: tuple[str, ...] = ()
     """Labels that differ from pod to pod of a group, and say nothing of where it may go."""
     service: Callable[[Owner], bool] = _never
+    """Whether its pods serve and never end."""
     one_by_one: Callable[[Owner], str] = _nothing
     """Field and value that make it create pods one after another; empty: all at once."""
     domain: Callable[[Owner], str] = _nothing
     """Label of nodes that is the same for all its pods; empty: none."""
+    is_dropped: Callable[[Owner, str], bool] = _still_wanted
+    """Whether its owner makes no more pods for a unit."""
     done: Callable[[Owner], Done] = _none_done
     complete: tuple[str, ...] = ("Complete", "Completed", "Succeeded")
     """Conditions that say that it is over and well; it is badly with `failed`."""
@@ -251,86 +243,3 @@ class Kind:
             each.get("type") in conditions and each.get("status") == "True"
             for each in list_at(owner.status, "conditions")
         )
-
-
-# -- Job --------------------------------------------------------------------------------------
-
-INDEX = "batch.kubernetes.io/job-completion-index"
-
-
-def is_indexed(owner: Owner) -> bool:
-    """Return whether the pods of a Job have numbers."""
-    return bool(at(owner.spec, "completionMode") == "Indexed")
-
-
-def _job_wants(owner: Owner, unit: str) -> tuple[Wanted, ...]:
-    count = _side_by_side(owner.spec)
-    return (Wanted(MAIN, count, count),)
-
-
-def _side_by_side(spec: object) -> int:
-    """Return how many pods of a Job run at a time."""
-    parallel = count_at(spec, "parallelism", default=1)
-    return min(parallel, count_at(spec, "completions", default=parallel))
-
-
-def _job_rank(owner: Owner, pod: Pod) -> int | None:
-    return index_of(pod, INDEX) if is_indexed(owner) else None
-
-
-def _job_done(owner: Owner) -> Done:
-    if not is_indexed(owner):
-        return Done(count=count_at(owner.status, "succeeded"))
-    indexes = frozenset(_ranges(at(owner.status, "completedIndexes")))
-    return Done(indexes, len(indexes))
-
-
-def _ranges(words: object) -> list[int]:
-    """Return the numbers of a text like `0,3-5`; what cannot be read is left out."""
-    found: list[int] = []
-    for part in words.split(",") if isinstance(words, str) else ():
-        first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found += range(int(first), min(int(last or first) + 1, MOST_PODS))
-    return found
-
-
-_POD = Kind(PODS, "the pod", "1", suspend=(), limit=())
-_JOB = Kind(
-    JOBS,
-    "the Job",
-    "`parallelism`, or `completions` if that is less",
-    wants=_job_wants,
-    rank=_job_rank,
-    ranks=(INDEX,),
-    done=_job_done,
-)
-
-# -- PodGroup of the scheduling API -----------------------------------------------------------
-
-
-def _gang_wants(owner: Owner, unit: str) -> tuple[Wanted, ...]:
-    least = count_at(owner.spec, "schedulingPolicy", "gang", "minCount", default=1)
-    return (Wanted(MAIN, least, least),)
-
-
-def _gang_domain(owner: Owner) -> str:
-    for each in list_at(owner.spec, "schedulingConstraints", "topology"):
-        if isinstance(each.get("key"), str):
-            return str(each["key"])
-    return ""
-
-
-POD_GROUP = Kind(
-    Resource("scheduling.k8s.io", "v1beta1", "podgroups", kind="PodGroup"),
-    "all pods that name it in `schedulingGroup.podGroupName`, whoever made them",
-    "`schedulingPolicy.gang.minCount`; 1 with `basic`",
-    wants=_gang_wants,
-    domain=_gang_domain,
-    suspend=(),
-    limit=(),
-)
-
-KINDS: tuple[Kind, ...] = (_POD, _JOB, POD_GROUP)
-UNKNOWN = Kind(Resource("", "", ""), "the topmost owner", "1", suspend=(), limit=())
-BY_KEY: Mapping[tuple[str, str], Kind] = {kind.key: kind for kind in KINDS}
