@@ -17,6 +17,7 @@ from mooring.cli.defragment import defragment
 from mooring.cli.demo import GPUS, REPORT, Demo, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.kant import add_kant, choice_of, kant
+from mooring.cli.kube import add_run, add_snapshot
 from mooring.cli.philly import Choice as PhillyChoice
 from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
@@ -125,6 +126,8 @@ def parser() -> argparse.ArgumentParser:
     _add_traces(commands)
     _add_simulate(commands)
     _add_demo(commands)
+    add_run(commands)
+    add_snapshot(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of scenario files")
     schema.description = "Print the JSON schema of scenario files, for editors and checks."
     kinds = schema.add_mutually_exclusive_group()

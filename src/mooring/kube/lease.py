@@ -70,6 +70,11 @@ class Times:
                 f" < duration ({self.duration_s} s)"
             )
 
+    @classmethod
+    def lasting(cls, seconds: float) -> Times:
+        """Return times for a lease of so many seconds, in the same proportions."""
+        return cls(max(1, round(seconds)), 0.6 * seconds, 0.13 * seconds)
+
     @property
     def margin_s(self) -> float:
         """Return the time that writes under way have when the fence closes."""

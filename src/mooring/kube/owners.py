@@ -76,16 +76,21 @@ def read_owner(
     """Return an owner that the server sent; items of a list do not say of which kind they are."""
     found = read(Owner, raw)
     owner = found.rest if isinstance(found, Unreadable) else found
-    named = Owner(
+    whole = named(owner, resource)
+    if isinstance(found, Unreadable):
+        return Unreadable(found.problems, whole, whole.metadata)
+    return whole
+
+
+def named(owner: Owner, resource: Resource) -> Owner:
+    """Return an owner that says of which kind it is, without what nobody asks of it."""
+    return Owner(
         api_version=resource.api_version,
         kind=resource.kind,
         metadata=owner.metadata,
         spec=_slim(owner.spec),
         status=owner.status,
     )
-    if isinstance(found, Unreadable):
-        return Unreadable(found.problems, named, named.metadata)
-    return named
 
 
 def _slim(tree: Any) -> Any:

@@ -66,7 +66,7 @@ class PolicyWatch:
         self.every_s = every_s
         self.refused = 0
         self.taken = 0
-        self._trial = trial
+        self.trial = trial
         self._looks: Looks | None = None
         self._digest = b""
         self.file = self._first()
@@ -110,7 +110,7 @@ class PolicyWatch:
         events = changes(self.file, new)
         if not events:
             return None
-        wrong = self._trial(events)
+        wrong = self.trial(events)
         if wrong:
             return self._refuse(tuple(wrong))
         self.file = new

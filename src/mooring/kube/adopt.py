@@ -1,0 +1,182 @@
+"""Work that is found on nodes: workloads of an earlier life, and pods of other schedulers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.kube.convert import shape as shape_of
+from mooring.kube.crew import Seat, is_over, state_of
+from mooring.kube.devices import devices_mask
+from mooring.kube.moments import seconds
+from mooring.kube.names import DEVICES
+from mooring.kube.problems import Problems
+from mooring.model.events import Adopted, Ended
+from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mooring.kube.crew import Crew
+    from mooring.kube.estate import Estate
+    from mooring.kube.objects import Pod
+    from mooring.model.events import Event
+
+OTHERS = "(other schedulers)"
+"""Queue of pods that another scheduler placed: no policy has it, so nothing is charged."""
+
+
+def adopted(crew: Crew, workload: Workload, estate: Estate) -> Adopted:
+    """Return a workload that is found running, and give its pods their tasks."""
+    shapes = {leaf.name: leaf.shape for leaf in workload.leaves()}
+    by_group: dict[str, list[str]] = {name: [] for name in shapes}
+    for uid in sorted(crew.pods, key=lambda uid: _order(crew, uid)):
+        by_group[crew.members[uid].group].append(uid)
+    placements: list[Placement] = []
+    states: dict[TaskState, list[tuple[str, tuple[int, ...]]]] = {}
+    for group, uids in by_group.items():
+        tasks = _number(crew, group, uids, estate)
+        placed = {task: uid for task, uid in tasks.items() if not is_over(crew.pods[uid])}
+        if placed:
+            placements.append(_placement(crew, group, placed, shapes[group]))
+        found: dict[TaskState, list[int]] = {}
+        for task, uid in tasks.items():
+            found.setdefault(_seen(crew, uid), []).append(task)
+        for state, some in found.items():
+            states.setdefault(state, []).append((group, tuple(some)))
+    began = [seconds(pod.status.start_time) for pod in crew.pods.values() if pod.status.start_time]
+    times = [each for each in began if each is not None]
+    return Adopted(
+        workload,
+        tuple(placements),
+        started_at=min(times, default=workload.submitted_at),
+        finished=tuple(states.get(TaskState.FINISHED, ())),
+        releasing=tuple(states.get(TaskState.RELEASING, ())),
+        starting=tuple(states.get(TaskState.BOUND, ())),
+        running_since=None if TaskState.BOUND in states else max(times, default=None),
+    )
+
+
+def _order(crew: Crew, uid: str) -> tuple[bool, int, str, str]:
+    rank, meta = crew.members[uid].rank, crew.pods[uid].metadata
+    return rank is None, rank or 0, meta.creation_timestamp, meta.name
+
+
+def _seen(crew: Crew, uid: str) -> TaskState:
+    state = state_of(crew.pods[uid])
+    return TaskState.BOUND if state == TaskState.PENDING else state  # its bind is under way
+
+
+def _number(crew: Crew, group: str, uids: list[str], estate: Estate) -> dict[int, str]:
+    """Return the tasks of a group that have, or had, a place, with their pods."""
+    tasks: dict[int, str] = {}
+    unranked = []
+    for uid in uids:
+        pod, seat, rank = crew.pods[uid], crew.seats.get(uid), crew.members[uid].rank
+        node = pod.spec.node_name or (seat.node if seat else "")
+        if pod.status.phase == "Failed" or not node or (node not in estate and not is_over(pod)):
+            crew.unseat(uid)
+        elif rank is not None and rank not in tasks:
+            tasks[rank] = uid
+        else:
+            unranked.append(uid)
+    free = (task for task in range(len(uids) + len(tasks)) if task not in tasks)
+    tasks |= dict(zip(free, unranked, strict=False))
+    for task, uid in tasks.items():
+        pod = crew.pods[uid]
+        node = pod.spec.node_name or crew.seats[uid].node
+        crew.unseat(uid)
+        if not is_over(pod):
+            crew.seat(uid, Seat(group, task, node))
+    return dict(sorted(tasks.items()))
+
+
+def _placement(crew: Crew, group: str, placed: dict[int, str], shape: Shape) -> Placement:
+    nodes = tuple(crew.seats[uid].node for uid in placed.values())
+    masks = tuple(devices_of(crew.pods[uid], shape) for uid in placed.values())
+    return Placement(group, tuple(placed), nodes, masks)
+
+
+def devices_of(pod: Pod, shape: Shape) -> int:
+    """Return the devices that stand on a pod; 0: none, or that cannot be true."""
+    mask = devices_mask(pod.metadata.annotations.get(DEVICES, ""), mig=bool(shape.mig)) or 0
+    if not shape.mig and mask.bit_count() != shape.gpus:
+        return 0
+    return mask
+
+
+class Foreigners:
+    """Pods that other schedulers have placed: they are there, and nobody makes them leave."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._told: dict[str, tuple[str, str]] = {}
+        """By uid: the name that it was told by, and its node."""
+        self._changed: dict[str, None] = {}
+        self._on: dict[str, dict[str, None]] = {}
+        """Uids by node."""
+
+    def pods(self) -> dict[str, Pod]:
+        """Return all of them, by uid."""
+        return dict(self._pods)
+
+    def put(self, pod: Pod) -> None:
+        """Take in such a pod, or what is new about it."""
+        uid = pod.metadata.uid
+        self._pods[uid] = pod
+        if pod.spec.node_name:
+            self._on.setdefault(pod.spec.node_name, {})[uid] = None
+        if (uid in self._told) != (bool(pod.spec.node_name) and not is_over(pod)):
+            self._changed[uid] = None
+
+    def drop(self, uid: str) -> None:
+        """Take in that a pod is gone."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._on.get(pod.spec.node_name, {}).pop(uid, None)
+            self._changed[uid] = None
+
+    def look_at(self, node: str) -> None:
+        """Look again at those on a node that came, changed or left."""
+        self._changed |= self._on.get(node, {})
+
+    def forget_told(self) -> None:
+        """Let all of them be told again, to another engine."""
+        self._told.clear()
+        self._changed = dict.fromkeys(self._pods)
+
+    def events(self, estate: Estate) -> Iterator[Event]:
+        """Yield who came and who left."""
+        changed, self._changed = self._changed, {}
+        for uid in changed:
+            pod = self._pods.get(uid)
+            is_there = pod is not None and not is_over(pod) and pod.spec.node_name in estate
+            told = self._told.get(uid)
+            if told is not None and (not is_there or (pod and pod.spec.node_name != told[1])):
+                del self._told[uid]
+                yield Ended(told[0])
+                told = None
+            if pod is not None and is_there and told is None:
+                event = _foreign(pod)
+                self._told[uid] = event.workload.name, pod.spec.node_name
+                yield event
+
+
+def _foreign(pod: Pod) -> Adopted:
+    """Return a pod that another scheduler placed, as a workload."""
+    shape = shape_of(pod)
+    if isinstance(shape, Problems):
+        shape = Shape()
+    meta, node = pod.metadata, pod.spec.node_name
+    name = f"{meta.namespace}/foreign/{meta.name}"
+    since = seconds(pod.status.start_time) or seconds(meta.creation_timestamp) or 0.0
+    workload = Workload(
+        name,
+        (PodGroup("pod", shape),),
+        queue=OTHERS,
+        submitted_at=since,
+        preemptible=False,
+        namespace=meta.namespace,
+    )
+    return Adopted(
+        workload, (Placement("pod", (0,), (node,), (devices_of(pod, shape),)),), started_at=since
+    )

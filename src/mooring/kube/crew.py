@@ -1,0 +1,140 @@
+"""The pods of one workload: who waits, who has which task, and what became of each.
+
+A pod that waits has no task: it is in the pool of its group. A bind takes one from there, the one
+whose rank is the task's number if there is one. From then on it has that task until it is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mooring.kube.groups import Membership
+from mooring.kube.objects import Pod
+from mooring.kube.problems import Problem
+from mooring.model.workload import TaskState, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The task that a pod has, and where."""
+
+    group: str
+    task: int
+    node: str
+
+
+@dataclass(slots=True)
+class Crew:
+    """The pods of one workload."""
+
+    name: str
+    top: str
+    """Uid of what they belong to."""
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """By uid, as long as they exist."""
+    members: dict[str, Membership] = field(default_factory=dict)
+    seats: dict[str, Seat] = field(default_factory=dict)
+    taken: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Uid of the pod that has a task."""
+    workload: Workload | None = None
+    """As the engine was told."""
+    problems: tuple[Problem, ...] = ()
+    """What could not be understood; then it does not start."""
+    empty_since: float | None = None
+    is_protected: bool = False
+    """A disruption budget does not let it go now."""
+
+    def put(self, pod: Pod, member: Membership) -> None:
+        """Take in a pod, or what is new about it."""
+        uid = pod.metadata.uid
+        self.pods[uid] = pod
+        self.members[uid] = member
+
+    def drop(self, uid: str) -> None:
+        """Forget a pod that is gone; its task is still known by `seats` until that is settled."""
+        self.pods.pop(uid, None)
+        self.members.pop(uid, None)
+
+    def seat(self, uid: str, seat: Seat) -> None:
+        """Give a pod its task."""
+        self.unseat(self.taken.get((seat.group, seat.task), ""))
+        self.seats[uid] = seat
+        self.taken[seat.group, seat.task] = uid
+
+    def unseat(self, uid: str) -> None:
+        """Let a pod have no task any more."""
+        seat = self.seats.pop(uid, None)
+        if seat is not None and self.taken.get((seat.group, seat.task)) == uid:
+            del self.taken[seat.group, seat.task]
+
+    def pool(self, group: str) -> Iterator[str]:
+        """Yield the pods of a group that wait and have no task, the first ones first."""
+        pods, members = self.pods, self.members
+        waiting = [
+            uid
+            for uid, pod in pods.items()
+            if members[uid].group == group and uid not in self.seats and waits(pod)
+        ]
+        yield from sorted(waiting, key=self._rank)
+
+    def _rank(self, uid: str) -> tuple[int, str, str]:
+        rank = self.members[uid].rank
+        meta = self.pods[uid].metadata
+        return -1 if rank is None else rank, meta.creation_timestamp, meta.name
+
+    def pick(self, group: str, tasks: Iterable[int]) -> dict[int, str]:
+        """Return who of the pool gets which task: the one of that rank, else who has no rank.
+
+        A pod with a rank gets another task only if somebody has its own already.
+        """
+        tasks, pool = tuple(tasks), list(self.pool(group))
+        ranks = {uid: self.members[uid].rank for uid in pool}
+        by_rank = {rank: uid for uid, rank in reversed(ranks.items()) if rank is not None}
+        found = {task: by_rank[task] for task in tasks if task in by_rank}
+        given = set(found.values())
+        spare = (
+            uid
+            for uid, rank in ranks.items()
+            if uid not in given and (rank is None or (group, rank) in self.taken)
+        )
+        for task in tasks:
+            if task not in found and (uid := next(spare, None)) is not None:
+                found[task] = uid
+        return found
+
+
+def waits(pod: Pod) -> bool:
+    """Return whether a pod wants a node now."""
+    return (
+        not pod.spec.node_name
+        and not pod.metadata.deletion_timestamp
+        and not pod.spec.scheduling_gates
+        and pod.status.phase in ("", "Pending")
+    )
+
+
+def is_over(pod: Pod) -> bool:
+    """Return whether a pod has ended."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_live(pod: Pod) -> bool:
+    """Return whether a pod waits, starts or runs, and may go on."""
+    return not (is_over(pod) or pod.metadata.deletion_timestamp or pod.spec.scheduling_gates)
+
+
+def state_of(pod: Pod) -> TaskState:
+    """Return where a pod is in its life."""
+    if pod.status.phase == "Succeeded":
+        return TaskState.FINISHED
+    if pod.status.phase == "Failed":
+        return TaskState.FAILED
+    if not pod.spec.node_name:
+        return TaskState.PENDING
+    if pod.metadata.deletion_timestamp:
+        return TaskState.RELEASING
+    return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND

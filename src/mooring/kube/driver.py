@@ -1,0 +1,254 @@
+"""The loop of a live cluster: watches in, one engine, its plans carried out.
+
+    watch ──▶ inbox ──▶ world.settle ──▶ engine.observe ──▶ engine.decide ──▶ carry, tell, journal
+
+One task decides; everything else only puts something into its inbox. Before we lead, the world is
+kept up to date and nothing is decided. Who is deposed stops, and begins anew as a standby.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mooring.engine import Engine
+from mooring.engine.check import EventError
+from mooring.journal import Recorded
+from mooring.kube.carry import Carrier
+from mooring.kube.client import Client
+from mooring.kube.intake import Intake
+from mooring.kube.log import fields
+from mooring.kube.moments import seconds
+from mooring.kube.tell import Tell
+from mooring.kube.watch import Batch
+from mooring.model.events import BindRefused
+from mooring.model.plan import Bind
+from mooring.model.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mooring.config import PolicyFile
+    from mooring.kube.objects import Pod
+    from mooring.kube.world import World
+    from mooring.model.events import Event
+    from mooring.model.memory import Memory
+    from mooring.model.plan import Plan
+
+PAUSE_S = 0.005
+"""Between two cycles: what happens in between is decided together."""
+LOOK_S = 5.0
+"""So often it looks around even if nothing happens."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What has happened since the last cycle."""
+
+    batches: list[Batch[Any]] = field(default_factory=list)
+    facts: list[Callable[[], None]] = field(default_factory=list)
+    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def put(self, batch: Batch[Any]) -> None:
+        """Take what a watch has seen."""
+        self.batches.append(batch)
+        self._stirred.set()
+
+    def do(self, fact: Callable[[], None]) -> None:
+        """Let something be done before the next cycle, by the loop itself."""
+        self.facts.append(fact)
+        self._stirred.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when something has happened, or the time is over."""
+        if not self._stirred.is_set():
+            try:
+                async with asyncio.timeout(max(0.0, seconds)):
+                    await self._stirred.wait()
+            except TimeoutError:
+                pass
+        self._stirred.clear()
+
+    def take(self, intake: Intake) -> int:
+        """Apply everything; return how many changes that were."""
+        batches, self.batches = self.batches, []
+        facts, self.facts = self.facts, []
+        count = sum(intake.take(batch) for batch in batches)
+        for fact in facts:
+            fact()
+        return count + len(facts)
+
+
+class Hearer(Protocol):
+    """Who hears of every cycle."""
+
+    # wide: one cycle
+    def cycle(self, now: float, events: Sequence[Event], plan: Plan, seconds: float) -> None:
+        """Take when it was, what the engine was told, what it said and how long that took."""
+
+    def bound(self, seconds: float) -> None:
+        """Take that a pod was bound so long after its creation."""
+
+    def refused(self) -> None:
+        """Take that a bind was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What it takes to lead: an engine, and hands. Without a client nothing is carried out."""
+
+    engine: Engine
+    recorded: Recorded
+    client: Client | None = None
+    tell: Tell | None = None
+
+
+class Driver:
+    """Keeps one world, and drives an engine while we lead."""
+
+    def __init__(self, world: World, inbox: Inbox, hearer: Hearer) -> None:
+        self.world = world
+        self.inbox = inbox
+        self.at = 0.0
+        """When the last cycle was."""
+        self._hearer = hearer
+        self._intake = Intake(world)
+        self._office: Office | None = None
+        self._carrier: Carrier | None = None
+        self._observed: list[Event] = []
+        self._stopped = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether binds or evictions are under way."""
+        return self._carrier is not None and self._carrier.is_busy
+
+    # -- what the carrier tells ---------------------------------------------------------------
+
+    def fact(self, event: Event) -> None:
+        """Take a fact for the engine."""
+        self.inbox.do(lambda: self._correct(event))
+
+    def seen(self, pod: Pod) -> None:
+        """Take a pod as it is now."""
+        self.inbox.do(lambda: self.world.put_pod(pod))
+
+    def gone(self, pod: Pod) -> None:
+        """Take that a pod is gone."""
+        self.inbox.do(lambda: self.world.drop_pod(pod))
+
+    def bound(self, pod: Pod) -> None:
+        """Take that a pod was bound."""
+        made_at = seconds(pod.metadata.creation_timestamp)
+        self._hearer.bound(time.time() - made_at if made_at is not None else 0.0)
+
+    def stop(self, why: str) -> None:
+        """Stop: we may not write any more, or are asked to."""
+        self._stopped = self._stopped or why
+        self.inbox.do(lambda: None)
+
+    def _correct(self, event: Event) -> None:
+        """Tell the engine what came of a decision, unless the world has moved on since."""
+        if isinstance(event, BindRefused):
+            self._hearer.refused()
+            self.world.unseat(event.workload, event.group, event.tasks)
+        try:
+            self._observe(event)
+        except EventError as error:
+            _LOG.info("fact overtaken", extra=fields(fact=type(event).__name__, error=error))
+
+    def _observe(self, event: Event) -> None:
+        assert self._office is not None
+        self._office.recorded.observe(event)
+        self._observed.append(event)
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    async def look_around(self) -> None:
+        """Wait for something to happen and keep the world up to date; nothing is decided."""
+        await self.inbox.wait(LOOK_S)
+        self.inbox.take(self._intake)
+
+    async def lead(self, office: Office, beat: Callable[[], None]) -> str:
+        """Tell the engine all that is known, and decide until we are stopped; return why."""
+        self._office, self._stopped, self._carrier = office, "", None
+        self.inbox.take(self._intake)
+        self.world.begin()
+        work: asyncio.Task[None] | None = None
+        if office.client is not None:
+            self._carrier = Carrier(office.client, self.world, self)
+            work = asyncio.create_task(self._carrier.run(), name="carry")
+        try:
+            while not self._stopped:
+                beat()
+                wake_at = self.cycle()
+                await asyncio.sleep(PAUSE_S)
+                await self.inbox.wait(self._patience(wake_at))
+                if work is not None and work.done():
+                    work.result()
+            return self._stopped
+        finally:
+            self._carrier = self._office = None
+            if work is not None:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    def _patience(self, wake_at: float | None) -> float:
+        """Return how long nothing needs to be done if nothing happens."""
+        times = [wake_at, self._carrier.next_at if self._carrier else None]
+        due = min((at for at in times if at is not None), default=self.at + LOOK_S)
+        return min(due - time.time(), LOOK_S)
+
+    def cycle(self) -> float | None:
+        """Take in what has happened, decide, and begin to carry it out; return when to look again.
+
+        Time never goes back, whatever the clock of the machine does.
+        """
+        office, world, carrier = self._office, self.world, self._carrier
+        assert office is not None
+        self.inbox.take(self._intake)
+        self.at = now = max(self.at, time.time())
+        entries = office.engine.entries()
+        world.settle(now, entries, self._observe)
+        if carrier is not None:
+            carrier.look(now, entries)
+        began = time.perf_counter()
+        plan = office.recorded.decide(now) if carrier else office.engine.fork().decide(now)
+        took = time.perf_counter() - began
+        if carrier is not None:
+            carrier.carry_out(plan, now)
+        if office.tell is not None:
+            self._tell_people(office.tell, plan)
+        observed, self._observed = self._observed, []
+        self._hearer.cycle(now, observed, plan, took)
+        for error in world.errors:
+            _LOG.warning("fact not taken", extra=fields(error=error))
+        world.errors.clear()
+        return plan.wake_at
+
+    def _tell_people(self, tell: Tell, plan: Plan) -> None:
+        started: dict[str, list[str]] = {}
+        for decision in plan.decisions:
+            if isinstance(decision, Bind):
+                started.setdefault(decision.workload, []).extend(decision.placement.nodes)
+        for name, nodes in started.items():
+            tell.forget(name)
+            tell.started(name, nodes)
+        tell.hear(plan)
+        for name, lines in self.world.take_news():
+            tell.problems(name, lines)
+
+
+def start_of(file: PolicyFile, memory: Memory, now: float) -> Scenario:
+    """Return the moment at which an engine begins that knows nothing of the world yet."""
+    return Scenario(now, file.topology, queues=file.queues, policy=file.policy, memory=memory)
+
+
+def engine_of(start: Scenario) -> Engine:
+    """Return an engine that stands at that moment."""
+    return Engine(start.topology, start.policy, start.memory, start.queues)

@@ -1,0 +1,293 @@
+"""One process of the scheduler, from its credentials to its end.
+
+standby ──the lease is ours──▶ leader ──deposed──▶ standby
+   └───────────── asked to stop ──────┴──▶ end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mooring.config import PolicyFile
+from mooring.journal import Journal, Recorder
+from mooring.kube.audience import Audience
+from mooring.kube.client import Client
+from mooring.kube.driver import Driver, Inbox, Office, engine_of, start_of
+from mooring.kube.errors import ApiError, NotLeader, Unreachable
+from mooring.kube.intake import ALWAYS, kinds_of
+from mooring.kube.kin import Owners
+from mooring.kube.kubeconfig import find_credentials
+from mooring.kube.lease import Lease, Term, Times, new_identity
+from mooring.kube.log import fields
+from mooring.kube.meters import Meters
+from mooring.kube.names import SCHEDULER
+from mooring.kube.objects import PartialObject
+from mooring.kube.owners import Owner
+from mooring.kube.policyfile import Change, PolicyWatch, try_on
+from mooring.kube.serve import Health, Server
+from mooring.kube.store import NotOursError, Place, Saver, Store
+from mooring.kube.tell import Tell
+from mooring.kube.watch import Watch
+from mooring.kube.world import World
+from mooring.model.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mooring.engine import Engine
+    from mooring.journal import Recorded
+    from mooring.kube.owners import Ref
+    from mooring.kube.policyfile import Refused
+    from mooring.kube.resources import Resource
+    from mooring.model.scenario import Scenario
+
+NAMESPACE = "mooring"
+ASK_S = 0.2
+"""So often it asks for owners of unknown kinds."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one process runs."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    """Of the lease and the memory; empty: as the credentials say."""
+    policy: str = ""
+    """Path of the policy file; empty: one queue, all defaults."""
+    scheduler: str = SCHEDULER
+    advisor: bool = False
+    """Decide and explain, and change nothing."""
+    lease: str = SCHEDULER
+    identity: str = ""
+    lease_times: Times = Times()  # noqa: RUF009 (frozen)
+    memory: str = "mooring-memory"
+    memory_every_s: float = 10.0
+    journal: str = ""
+    """Folder of journals, one file a term; empty: none is written."""
+    listen: str = "127.0.0.1:8080"
+
+
+class Process:
+    """One process: what it watches, and what it does while it leads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.meters = Meters()
+        self.health = Health()
+        self.client = Client(
+            find_credentials(settings.kubeconfig, settings.context), observer=self.meters
+        )
+        self.namespace = settings.namespace or self.client.credentials.namespace or NAMESPACE
+        self.policy = PolicyWatch(settings.policy) if settings.policy else None
+        self.inbox = Inbox()
+        self.driver: Driver | None = None
+        self._stopping = asyncio.Event()
+
+    @property
+    def file(self) -> PolicyFile:
+        """Return the policy that is in force."""
+        return self.policy.file if self.policy else PolicyFile()
+
+    @property
+    def place(self) -> Place:
+        """Return where the memory is."""
+        return Place(self.namespace, self.settings.memory)
+
+    def stop(self) -> None:
+        """End gracefully."""
+        self.health.is_stopping = True
+        self._stopping.set()
+        if self.driver is not None:
+            self.driver.stop("asked to stop")
+
+    async def run(self) -> None:
+        """Run until asked to stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        server = Server(self.health, self.meters, self.settings.listen)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.client.close)
+            port = await server.start()
+            stack.push_async_callback(server.stop)
+            _LOG.info("listening", extra=fields(port=port))
+            tasks: list[asyncio.Task[Any]] = []
+            stack.push_async_callback(_cancel, tasks)
+            self.driver = await self._watch(tasks)
+            if self.driver is not None:
+                await self._take_part(self.driver)
+
+    async def _watch(self, tasks: list[asyncio.Task[Any]]) -> Driver | None:
+        """Begin to watch all that there is, and see it once; None: we are to stop."""
+        found = await kinds_of(self.client)
+        owners = Owners({(each.group, each.kind) for each in found}, asks=True)
+        world = World(self.file.topology, owners, self.settings.scheduler)
+        driver = Driver(world, self.inbox, self.meters)
+        synced = []
+        kinds: list[tuple[Resource, type[Any]]] = [*ALWAYS, *((each, Owner) for each in found)]
+        for resource, kind in kinds:
+            watch: Watch[Any] = Watch(self.client, resource, kind, self.inbox.put)
+            tasks.append(asyncio.create_task(watch.run(), name=f"watch {resource}"))
+            synced.append(asyncio.create_task(watch.synced.wait()))
+        stop = asyncio.create_task(self._stopping.wait())
+        tasks += [stop, *synced]
+        while not all(each.done() for each in synced):
+            self.health.beat()
+            waited = [stop, *(each for each in synced if not each.done())]
+            await asyncio.wait(waited, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+            if stop.done():
+                return None
+        tasks.append(asyncio.create_task(self._ask(world), name="owners"))
+        self.health.is_synced = True
+        _LOG.info("synced", extra=fields(resources=len(synced)))
+        return driver
+
+    async def _ask(self, world: World) -> None:
+        """Ask for owners of kinds that nobody watches: only what they are named and owned by."""
+        plurals: dict[tuple[str, str], Resource] | None = None
+        while True:
+            await asyncio.sleep(ASK_S)
+            for key, ref in list(world.unasked.items()):
+                del world.unasked[key]
+                if plurals is None or (ref.group, ref.kind) not in plurals:
+                    there = await self.client.discover()
+                    plurals = {(r[0].group, r[0].kind): r[0] for r in there.values()}
+                found = await self._metadata(plurals.get((ref.group, ref.kind)), ref)
+                if found is None:
+                    self.inbox.do(partial(world.give_up, key))
+                else:
+                    self.inbox.do(partial(world.put_owner, found))
+
+    async def _metadata(self, resource: Resource | None, ref: Ref) -> Owner | None:
+        """Return what owns an object, and what is written on it; None: it cannot be read."""
+        if resource is None:
+            return None
+        try:
+            found = await self.client.get(resource, ref.name, PartialObject, ref.namespace)
+        except (ApiError, Unreachable):
+            return None
+        if ref.uid and found.metadata.uid != ref.uid:
+            return None
+        return Owner(resource.api_version, resource.kind, found.metadata)
+
+    # -- leading ------------------------------------------------------------------------------
+
+    async def _take_part(self, driver: Driver) -> None:
+        """Stand by, lead, stand by again, until we are to stop."""
+        settings = self.settings
+        lease = Lease(
+            self.client,
+            settings.lease,
+            settings.identity or new_identity(),
+            namespace=self.namespace,
+            times=settings.lease_times,
+        )
+        election = asyncio.create_task(lease.run(), name="lease")
+        fenced: Client | None = None
+        try:
+            while (term := await self._stand_by(driver, lease)) is not None:
+                fenced = self.client.fenced(lease.check_term(term))
+                self.health.is_leader = True
+                try:
+                    await self._serve(driver, lease, term, fenced)
+                except (NotLeader, NotOursError) as error:
+                    _LOG.warning("deposed", extra=fields(why=error))
+                finally:
+                    self.health.is_leader = False
+        finally:
+            await lease.stop(fenced.at_rest if fenced else None)
+            await _cancel([election])
+
+    async def _stand_by(self, driver: Driver, lease: Lease) -> Term | None:
+        """Keep up with the world until we lead; None: we are to stop."""
+        turn = asyncio.create_task(lease.leading())
+        turn.add_done_callback(lambda _: self.inbox.do(lambda: None))
+        while not turn.done() and not self._stopping.is_set():
+            self.health.beat()
+            await driver.look_around()
+        if self._stopping.is_set():
+            await _cancel([turn])
+            return None
+        return turn.result()
+
+    async def _serve(self, driver: Driver, lease: Lease, term: Term, fenced: Client) -> None:
+        """Decide and carry out for one term."""
+        settings = self.settings
+        store = Store(fenced, replace(self.place, writer=lease.identity))
+        memory = Memory() if settings.advisor else await store.load()
+        start = start_of(self.file, memory, time.time())
+        engine = engine_of(start)
+        async with AsyncExitStack() as stack:
+            recorded = self._journal(stack, engine, term, start)
+            office = Office(engine, recorded)
+            if not settings.advisor:
+                tell = Tell(
+                    fenced,
+                    Audience(driver.world),
+                    instance=lease.identity,
+                    busy=lambda: driver.is_busy,
+                )
+                tell.start()
+                stack.push_async_callback(tell.stop)
+                saver = Saver(store, engine.memory, settings.memory_every_s)
+                saver.start(lambda: driver.stop("the memory was taken over"))
+                stack.push_async_callback(saver.stop)
+                office = Office(engine, recorded, fenced, tell)
+                self.meters.tell, self.meters.store = tell, store
+            self.meters.queues, self.meters.standings = lambda: engine.queues, engine.standings
+            tasks = [
+                asyncio.create_task(self._mind_policy(driver, engine), name="policy"),
+                asyncio.create_task(_mind_lease(driver, lease, term), name="term"),
+            ]
+            stack.push_async_callback(_cancel, tasks)
+            why = await driver.lead(office, self.health.beat)
+            _LOG.info("stopped", extra=fields(why=why, term=term.token))
+
+    def _journal(
+        self, stack: AsyncExitStack, engine: Engine, term: Term, start: Scenario
+    ) -> Recorded:
+        """Return what is told and asked instead of an engine: a recorder, if there is a journal."""
+        if not self.settings.journal or self.settings.advisor:
+            return engine
+        folder = Path(self.settings.journal)
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start.now))
+        path = folder / f"{stamp}-{term.number}.journal"
+        journal = stack.enter_context(Journal.create(path, start))
+        _LOG.info("journal", extra=fields(file=path))
+        return Recorder(engine, journal)
+
+    async def _mind_policy(self, driver: Driver, engine: Engine) -> None:
+        """Take edits of the policy file; a bad one changes nothing."""
+        watch = self.policy
+        if watch is None:
+            return
+        watch.trial = partial(try_on, engine)
+
+        def told(found: Change | Refused) -> None:
+            for event in found.events if isinstance(found, Change) else ():
+                driver.fact(event)
+
+        await watch.run(told)
+
+
+async def _mind_lease(driver: Driver, lease: Lease, term: Term) -> None:
+    await lease.deposed(term)
+    driver.stop("the term is over")
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,446 @@
+"""What the API server says, and the facts for the engine that follow from it.
+
+Objects come in as they are seen. `settle` compares what they say with what the engine believes and
+tells it the difference: so nothing depends on having seen every step. It knows no server; whatever
+brings objects will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mooring.engine.check import EventError
+from mooring.kube.adopt import Foreigners, adopted
+from mooring.kube.convert import Around, budget_matches
+from mooring.kube.convert import shape as shape_of
+from mooring.kube.crew import Crew, Seat, is_live, is_over, state_of
+from mooring.kube.estate import Estate, comes_with_node
+from mooring.kube.groups import Grouping
+from mooring.kube.kin import Missing
+from mooring.kube.names import SCHEDULER
+from mooring.kube.problems import Problem, Problems
+from mooring.model.events import Ended, Event, Submitted, TasksChanged, WorkloadChanged
+from mooring.model.workload import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mooring.kube.kin import Owners
+    from mooring.kube.objects import Namespace, Pod, PodDisruptionBudget
+    from mooring.kube.owners import Owner, Ref
+    from mooring.model.entry import Entry
+    from mooring.model.topology import Topology
+    from mooring.model.workload import Shape, Workload
+
+LINGER_S = 60.0
+"""So long a workload without pods is remembered whose owner nobody watches."""
+_ORDER = (
+    *(TaskState.RELEASING, TaskState.FAILED, TaskState.PENDING),
+    *(TaskState.FINISHED, TaskState.BOUND, TaskState.RUNNING),
+)
+"""Who leaves is told before who comes."""
+_PLACED = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
+
+Observe = Callable[[Event], None]
+
+
+class World:
+    """Nodes, pods and their owners, and what the engine has been told of them."""
+
+    def __init__(self, topology: Topology, owners: Owners, scheduler: str = SCHEDULER) -> None:
+        self.scheduler = scheduler
+        """Pods with this scheduler name are ours."""
+        self.estate = Estate(topology)
+        labels = {label: level for level, label in self.estate.levels}
+        self.grouping = Grouping(self._shape, owners, labels)
+        self.crews: dict[str, Crew] = {}
+        self.errors: list[str] = []
+        """Facts that the engine did not take, since somebody last looked."""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """Labels of namespaces."""
+        self._foreigners = Foreigners()
+        self._crew_of: dict[str, str] = {}
+        """Name of the crew of a pod, by uid."""
+        self.unasked: dict[str, Ref] = {}
+        """Owners of kinds that nobody watches: somebody has to ask for them."""
+        self._orphans: dict[str, dict[str, Pod]] = {}
+        """Pods that wait for an owner to be seen, by its key and their own uid."""
+        self._unreadable: dict[str, tuple[Problem, ...]] = {}
+        """What could not be read of pods, by uid."""
+        self._on: dict[str, dict[str, None]] = {}
+        """Crews with pods on a node."""
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._refused: dict[str, float] = {}
+        """Crews that a budget did not let go, and until when that is believed."""
+        self._news: dict[str, None] = {}
+        """Crews with other problems than before."""
+        self._around = Around(self.namespaces)
+        self._dirty: dict[str, None] = {}
+        self._now = 0.0
+
+    # -- objects ----------------------------------------------------------------------------
+
+    def put_pod(self, pod: Pod, problems: tuple[Problem, ...] = ()) -> None:
+        """Take in a pod, or what is new about it; `problems` are of values that were left out."""
+        meta, spec = pod.metadata, pod.spec
+        if problems or meta.uid in self._unreadable:
+            self._unreadable[meta.uid] = problems
+        if comes_with_node(pod):
+            if spec.node_name and not is_over(pod):
+                self.estate.settle_in(pod)
+            else:
+                self.estate.move_out(meta.uid, spec.node_name)
+            return
+        if spec.scheduler_name != self.scheduler:
+            self._foreigners.put(pod)
+            return
+        member = self.grouping.member(pod)
+        if isinstance(member, Missing):
+            self._orphans.setdefault(member.uid, {})[meta.uid] = pod
+            if not member.is_watched:
+                self.unasked.setdefault(member.uid, member.ref)
+            return
+        name = self._crew_of.get(meta.uid, "")
+        if name != member.workload:
+            if name:
+                self._leave(meta.uid, name)
+            name = self._crew_of[meta.uid] = member.workload
+        crew = self.crews.get(name)
+        if crew is None:
+            crew = self.crews[name] = Crew(name, member.uid)
+        crew.put(pod, member)
+        if spec.node_name:
+            self._on.setdefault(spec.node_name, {})[name] = None
+        self._dirty[name] = None
+
+    def drop_pod(self, pod: Pod) -> None:
+        """Take in that a pod is gone."""
+        uid = pod.metadata.uid
+        self._foreigners.drop(uid)
+        self.estate.move_out(uid, pod.spec.node_name)
+        self._unreadable.pop(uid, None)
+        for waiting in self._orphans.values():
+            waiting.pop(uid, None)
+        self.grouping.leave(uid)
+        if (name := self._crew_of.pop(uid, "")) in self.crews:
+            self._leave(uid, name)
+
+    def _leave(self, uid: str, name: str) -> None:
+        self.crews[name].drop(uid)
+        self._dirty[name] = None
+
+    def _shape(self, pod: Pod) -> Shape | Problems:
+        unreadable = self._unreadable.get(pod.metadata.uid)
+        return Problems(unreadable) if unreadable else shape_of(pod, self._around)
+
+    def put_owner(self, owner: Owner) -> None:
+        """Take in something that pods may belong to, or what is new about it."""
+        self._found(self.grouping.put(owner))
+        self._touch(self.grouping.workloads_of(owner.metadata.uid))
+
+    def drop_owner(self, owner: Owner) -> None:
+        """Take in that something is gone that pods may belong to."""
+        self.grouping.drop(owner)
+        self._found((owner.ref.uid, owner.ref.named.key))
+        self._touch(self.grouping.workloads_of(owner.metadata.uid))
+
+    def give_up(self, key: str) -> None:
+        """Wait for an owner no longer: it is not there, or may not be read."""
+        self.grouping.owners.give_up(key)
+        self._found((key,))
+
+    def _found(self, keys: Iterable[str]) -> None:
+        """Look again at pods that waited for an owner."""
+        for key in keys:
+            for pod in self._orphans.pop(key, {}).values():
+                self.put_pod(pod, self._unreadable.get(pod.metadata.uid, ()))
+
+    def _touch(self, names: Iterable[str]) -> None:
+        self._dirty |= {name: None for name in names if name in self.crews}
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        """Take in a namespace: terms see its labels, and a queue may stand on it."""
+        meta = namespace.metadata
+        self.namespaces[meta.name] = meta.labels
+        self.grouping.namespaces[meta.name] = {**meta.labels, **meta.annotations}
+
+    def put_budget(self, budget: PodDisruptionBudget) -> None:
+        """Take in a disruption budget, or what is new about it."""
+        self._budgets[budget.metadata.uid] = budget
+        self._touch_namespace(budget.metadata.namespace)
+
+    def drop_budget(self, budget: PodDisruptionBudget) -> None:
+        """Take in that a disruption budget is gone."""
+        if self._budgets.pop(budget.metadata.uid, None) is not None:
+            self._touch_namespace(budget.metadata.namespace)
+
+    def _touch_namespace(self, namespace: str) -> None:
+        for name in self.crews:
+            if name.startswith(f"{namespace}/"):
+                self._dirty[name] = None
+
+    # -- what is carried out ----------------------------------------------------------------
+
+    def seat(self, workload: str, group: str, nodes: Mapping[int, str]) -> dict[int, Pod]:
+        """Give tasks that are bound to nodes their pods; those that have none yet are left out."""
+        crew = self.crews.get(workload)
+        if crew is None:
+            return {}
+        found = crew.pick(group, nodes)
+        for task, uid in found.items():
+            crew.seat(uid, Seat(group, task, nodes[task]))
+        return {task: crew.pods[uid] for task, uid in found.items()}
+
+    def unseat(self, workload: str, group: str, tasks: Iterable[int]) -> None:
+        """Let the pods of tasks that were not taken wait again."""
+        crew = self.crews.get(workload)
+        if crew is not None:
+            for task in tasks:
+                crew.unseat(crew.taken.get((group, task), ""))
+
+    def meant_for(self, workload: str, group: str, tasks: Iterable[int]) -> dict[int, Pod]:
+        """Return the pods that would get these tasks."""
+        crew = self.crews.get(workload)
+        found = crew.pick(group, tasks) if crew else {}
+        return {task: crew.pods[uid] for task, uid in found.items()} if crew else {}
+
+    def uses_mig(self, workload: str, group: str) -> bool:
+        """Return whether the tasks of a group have slices of devices."""
+        crew = self.crews.get(workload)
+        known = crew.workload if crew else None
+        return known is not None and any(
+            leaf.name == group and bool(leaf.shape.mig) for leaf in known.leaves()
+        )
+
+    def pod_at(self, workload: str, group: str, task: int) -> Pod | None:
+        """Return the pod that has a task."""
+        crew = self.crews.get(workload)
+        uid = crew.taken.get((group, task)) if crew else None
+        return crew.pods.get(uid) if crew and uid else None
+
+    def refuse(self, workload: str, until: float) -> None:
+        """Note that a budget did not let a workload go."""
+        self._refused[workload] = until
+        self._dirty[workload] = None
+
+    def take_news(self) -> list[tuple[str, list[str]]]:
+        """Return what cannot be understood of workloads, once, in words."""
+        news, self._news = self._news, {}
+        return [
+            (name, [str(each) for each in self.crews[name].problems])
+            for name in news
+            if name in self.crews
+        ]
+
+    # -- facts for the engine ---------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Let everything be told again, to an engine that knows nothing yet."""
+        self.estate.forget_told()
+        self._foreigners.forget_told()
+        for crew in self.crews.values():
+            crew.workload = None
+            crew.seats.clear()
+            crew.taken.clear()
+        self._dirty = dict.fromkeys(self.crews)
+
+    def settle(self, now: float, entries: Mapping[str, Entry], observe: Observe) -> None:
+        """Tell the engine all that is new: nodes, then who ends or runs, then who comes."""
+        self._now = now
+        self.grouping.has_begun = lambda name: name in entries and entries[name].has_begun
+        for node, event in self.estate.events():
+            self._tell(observe, event)
+            self._dirty |= self._on.get(node, {})
+            self._foreigners.look_at(node)
+        for event in self._foreigners.events(self.estate):
+            self._tell(observe, event)
+        for name, until in list(self._refused.items()):
+            if until <= now:
+                del self._refused[name]
+                self._dirty[name] = None
+        self._touch(self.grouping.take_touched())
+        dirty, self._dirty = self._dirty, {}
+        crews = [self.crews[name] for name in dirty if name in self.crews]
+        crews.sort(key=lambda crew: (crew.workload is None, not _is_placed(crew)))
+        fresh = [crew for crew in crews if not self._update(crew, entries.get(crew.name), observe)]
+        fresh.sort(key=self._arrival)
+        for crew in fresh:
+            self._introduce(crew, observe)
+
+    def _tell(self, observe: Observe, event: Event) -> bool:
+        """Tell the engine a fact; return whether it was taken."""
+        try:
+            observe(event)
+        except EventError as error:
+            self.errors.append(str(error))
+            return False
+        return True
+
+    def _update(self, crew: Crew, entry: Entry | None, observe: Observe) -> bool:
+        """Tell what is new of a workload that the engine knows; return whether it still does."""
+        if entry is None:
+            return False
+        self._tell_tasks(crew, entry, observe)
+        if self._is_over(crew):
+            self._tell(observe, Ended(crew.name, failed=_has_failed(crew)))
+            self._forget(crew)
+            return True
+        if self._is_elsewhere(crew, entry):
+            self._tell(observe, Ended(crew.name))
+            crew.workload = None
+            return False
+        workload = self._describe(crew, entry)
+        if workload is not None and workload != entry.workload:
+            if not self._tell(observe, WorkloadChanged(workload)):
+                crew.problems = (Problem("", "", self.errors[-1]),)
+            crew.workload = workload
+        return True
+
+    def _tell_tasks(self, crew: Crew, entry: Entry, observe: Observe) -> None:
+        """Tell what became of the tasks that pods have."""
+        changes: dict[tuple[TaskState, str], list[int]] = {}
+        for uid, seat in list(crew.seats.items()):
+            pod = crew.pods.get(uid)
+            is_lost = pod is not None and self._is_lost(pod, seat)
+            known = TaskState(entry.members[seat.group].states[seat.task])
+            steps, stays = _steps(known, TaskState.PENDING if is_lost or not pod else state_of(pod))
+            if pod is None or is_lost:
+                steps, stays = _steps_of_gone(known), False
+            for step in steps:
+                changes.setdefault((step, seat.group), []).append(seat.task)
+            if not stays:
+                crew.unseat(uid)
+        for state in _ORDER:
+            for (step, group), tasks in changes.items():
+                if step == state:
+                    self._tell(
+                        observe, TasksChanged(crew.name, group, tuple(tasks), state, self._now)
+                    )
+
+    def _is_lost(self, pod: Pod, seat: Seat) -> bool:
+        """Return whether nobody will say of a pod that it has left: its node is gone or silent."""
+        node = pod.spec.node_name or seat.node
+        if node not in self.estate:
+            return True
+        return bool(pod.metadata.deletion_timestamp) and not self.estate.is_alive(node)
+
+    def _is_elsewhere(self, crew: Crew, entry: Entry) -> bool:
+        """Return whether pods are where the engine did not put them; ghosts are only noted."""
+        for uid, pod in crew.pods.items():
+            node = pod.spec.node_name
+            if not node or is_over(pod) or node not in self.estate:
+                continue
+            seat = crew.seats.get(uid)
+            if seat is not None and seat.node == node:
+                continue
+            if pod.metadata.deletion_timestamp and seat is None:
+                self._foreigners.put(pod)  # it was given up with its node, which is back
+                continue
+            return True
+        return False
+
+    def _is_over(self, crew: Crew) -> bool:
+        """Return whether a workload has ended, or is so long without pods that nobody waits."""
+        if any(not is_over(pod) for pod in crew.pods.values()) or crew.seats:
+            crew.empty_since = None
+            return False
+        over = self.grouping.is_over(crew.name)
+        if over is None:
+            if crew.empty_since is None:
+                crew.empty_since = self._now
+            over = self._now - crew.empty_since >= LINGER_S
+        return over
+
+    def _forget(self, crew: Crew) -> None:
+        """Forget what was told of a workload; the record goes with its last pod."""
+        crew.workload = None
+        self._refused.pop(crew.name, None)
+        if not crew.pods:
+            del self.crews[crew.name]
+            self.grouping.forget(crew.name)
+
+    def _introduce(self, crew: Crew, observe: Observe) -> None:
+        """Tell the engine of a workload that it does not know: it comes, or was found running."""
+        if not any(not is_over(pod) for pod in crew.pods.values()):
+            self._forget(crew)
+            return
+        workload = self._describe(crew, None)
+        if workload is None:
+            return
+        crew.workload = workload
+        event = adopted(crew, workload, self.estate) if _is_placed(crew) else Submitted(workload)
+        if not self._tell(observe, event):
+            crew.problems = (Problem("", "", self.errors[-1]),)
+
+    def _arrival(self, crew: Crew) -> tuple[bool, str, str]:
+        """Return who is told first: who runs, then who came first."""
+        first = min((pod.metadata.creation_timestamp for pod in crew.pods.values()), default="")
+        return not _is_placed(crew), first, crew.name
+
+    def _describe(self, crew: Crew, entry: Entry | None) -> Workload | None:
+        """Return a workload as its pods and their owners say; None: that is not understood."""
+        workload = self.grouping.describe(crew.name)
+        if isinstance(workload, Problems):
+            if crew.problems != workload.problems:
+                crew.problems = workload.problems
+                self._news[crew.name] = None
+            return None
+        crew.problems = self.grouping.problems.get(crew.name, ())
+        crew.is_protected = self._is_protected(crew)
+        return replace(workload, preemptible=False) if crew.is_protected else workload
+
+    def _is_protected(self, crew: Crew) -> bool:
+        """Return whether a disruption budget keeps a workload from leaving."""
+        if crew.name in self._refused:
+            return True
+        placed = [pod for pod in crew.pods.values() if pod.spec.node_name and is_live(pod)]
+        for budget in self._budgets.values():
+            count = sum(budget_matches(budget, pod) for pod in placed)
+            if count and budget.status.disruptions_allowed < min(count, self._least(crew)):
+                return True
+        return False
+
+    def _least(self, crew: Crew) -> int:
+        """Return how many pods have to leave at once if one does: all of a gang."""
+        workload = crew.workload
+        if workload is None or workload.service:
+            return 1
+        return max(1, sum(leaf.min for leaf in workload.leaves()))
+
+
+def _steps(known: TaskState, seen: TaskState) -> tuple[tuple[TaskState, ...], bool]:
+    """Return what to tell of a task whose pod is seen in a state, and whether it keeps it."""
+    match seen:
+        case TaskState.FINISHED | TaskState.FAILED:
+            return ((seen,) if known in _PLACED else ()), False
+        case TaskState.PENDING:
+            return (), known == TaskState.ASSUMED
+        case TaskState.RELEASING:
+            return ((seen,) if known in _PLACED[:3] else ()), known in _PLACED
+        case _:
+            is_new = known == TaskState.ASSUMED or (known, seen) == (
+                TaskState.BOUND,
+                TaskState.RUNNING,
+            )
+            return ((seen,) if is_new else ()), known in _PLACED
+
+
+def _steps_of_gone(known: TaskState) -> tuple[TaskState, ...]:
+    """Return what to tell of a task whose pod is gone: it has left, and waits again."""
+    if known in (TaskState.BOUND, TaskState.RUNNING):
+        return TaskState.RELEASING, TaskState.PENDING
+    return (TaskState.PENDING,) if known in (TaskState.ASSUMED, TaskState.RELEASING) else ()
+
+
+def _is_placed(crew: Crew) -> bool:
+    """Return whether pods have a node, or are about to get it."""
+    return bool(crew.seats) or any(
+        pod.spec.node_name and not is_over(pod) for pod in crew.pods.values()
+    )
+
+
+def _has_failed(crew: Crew) -> bool:
+    """Return whether one of the pods failed."""
+    return any(pod.status.phase == "Failed" for pod in crew.pods.values())
