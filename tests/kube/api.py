@@ -18,6 +18,7 @@ Object = dict[str, Any]
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _AT_ONCE = 16
 _TIMEOUT_S = 30

@@ -17,7 +17,8 @@ a worker, `namespace` is a fresh one that is wiped afterwards, with all nodes; `
 - `plane.apply(…)` takes dicts and paths of YAML files. `plane.crds("jobset")` installs CRDs:
   jobset, lws, training-operator, kuberay. `parts.jobset` and `parts.lws` do it themselves.
 - `plane.audit()` lists the writes that the server has seen, with user and user agent.
-- `plane.signal("kube-scheduler", SIGSTOP)`, `plane.restart("kube-apiserver")`; `plane.tail(name)`
+- `plane.add("kube-scheduler")` starts a part later (also jobset, lws);
+  `plane.signal("kube-scheduler", SIGSTOP)`, `plane.restart("kube-apiserver")`; `plane.tail(name)`
   is the end of a log. `plane.spawn(name, argv)` starts a program that ends with the plane.
 - Everything ends, and its files are removed, with the `with`, and also when the test process dies.
 
@@ -28,6 +29,7 @@ before its controller has seen it. There is no kubelet: `tests/kube/kubelet.py` 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import random
@@ -43,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from tests.kube.api import Api, ApiError, Object
+from tests.kube.api import STRATEGIC, Api, ApiError, Object
 from tests.kube.certificates import Authority, signing_key
 from tests.kube.keeper import Keeper
 from tools.controlplane import manifests, program
@@ -59,6 +61,13 @@ _GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MOST_SHOWN = 40
 _PORT_TAKEN = "address already in use"
+
+
+# The label of the pods that the webhooks of a module want to see.
+_OWN_PODS = {
+    "jobset": "jobset.sigs.k8s.io/jobset-name",
+    "lws": "leaderworkerset.sigs.k8s.io/name",
+}
 
 
 class StartError(Exception):
@@ -102,7 +111,9 @@ class Plane:
         self._argv: dict[str, tuple[list[str], dict[str, str]]] = {}
         try:
             self._start_server()
-            self._start_controllers()
+            for name, wanted in _wanted(self.parts):
+                if wanted:
+                    self.add(name)
         except BaseException:
             self.stop()
             raise
@@ -173,6 +184,14 @@ class Plane:
         token: str = self.api.request("POST", path, asked)["status"]["token"]
         return token
 
+    def certificate(self, name: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:
+        """Return the files of a client certificate and its key for a user with groups."""
+        return self._authority.client(name, groups)
+
+    def server_certificate(self, name: str) -> tuple[Path, Path]:
+        """Return the files of a certificate and its key for a further server on 127.0.0.1."""
+        return self._authority.server(name)
+
     def api_of(self, kubeconfig: Path) -> Api:
         """Return a blocking client for the user of a kubeconfig; close it after use."""
         config = json.loads(kubeconfig.read_text())
@@ -225,7 +244,8 @@ class Plane:
     def set_ready(self, name: str, ready: bool) -> None:
         """Let a node be lost, or come back: its Ready condition, from which taints follow."""
         condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Test"}
-        self.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [condition]}})
+        change = {"status": {"conditions": [condition]}}
+        self.api.request("PATCH", f"/api/v1/nodes/{name}/status", change, STRATEGIC)
 
     def pod(self, name: str, namespace: str = "default") -> Object:
         """Return a pod."""
@@ -303,24 +323,53 @@ class Plane:
             raise StartError("other processes take all ports")
         self.kubeconfig = self.user("admin", ["system:masters"])
 
-    def _start_controllers(self) -> None:
-        parts = self.parts
-        ready = []
-        if parts.controllers:
-            (port,) = free_ports(1)
-            self.spawn("kube-controller-manager", self._controllers(port), {})
-            ready.append(("kube-controller-manager", port, "/healthz"))
-        if parts.scheduler:
-            (port,) = free_ports(1)
-            self.spawn("kube-scheduler", self._scheduler(port), {})
-            ready.append(("kube-scheduler", port, "/readyz"))
-        for name, port, path in ready:
-            probe = Api(f"https://127.0.0.1:{port}", self.ca)
-            try:
-                if not self._until(name, partial(probe.get, path)):
-                    raise StartError(self.tail(name))
-            finally:
-                probe.close()
+    def add(self, name: str) -> None:
+        """Start a further program: kube-scheduler, kube-controller-manager, jobset or lws."""
+        if name in _OWN_PODS:
+            self._start_operator(name)
+            return
+        (port,) = free_ports(1)
+        flags = self._scheduler() if name == "kube-scheduler" else self._controllers()
+        self.spawn(name, [str(program(name)), *self._common(port), *flags], {})
+        probe = Api(f"https://127.0.0.1:{port}", self.ca)
+        try:
+            if not self._until(name, partial(probe.get, "/healthz")):
+                raise StartError(self.tail(name))
+        finally:
+            probe.close()
+
+    def _start_operator(self, family: str) -> None:
+        """Start the controller of JobSet or LeaderWorkerSet, its webhooks on loopback."""
+        self.crds(family)
+        webhooks, health = free_ports(2)
+        folder = self.folder / family
+        folder.mkdir()
+        for file, name in zip(self._authority.server(family), ("tls.crt", "tls.key"), strict=True):
+            file.rename(folder / name)
+        config = folder / "config.json"
+        config.write_text(
+            json.dumps(
+                {
+                    "apiVersion": f"config.{family}.x-k8s.io/v1alpha1",
+                    "kind": "Configuration",
+                    "leaderElection": {"leaderElect": False},
+                    "internalCertManagement": {"enable": False},
+                    "webhook": {"host": "127.0.0.1", "port": webhooks, "certDir": str(folder)},
+                    "metrics": {"bindAddress": "0"},
+                    "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+                }
+            )
+        )
+        env = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(folder)}
+        self.spawn(family, [str(program(family)), f"--config={config}"], env)
+        probe = Api(f"https://127.0.0.1:{webhooks}", self.ca)
+        try:
+            # Any answer will do, a refusal too: the webhooks listen.
+            if not self._until(family, partial(_answers, probe)):
+                raise StartError(self.tail(family))
+        finally:
+            probe.close()
+        self.apply(*_webhooks(family, f"https://127.0.0.1:{webhooks}", self.ca))
 
     def _etcd(self, port: int, peer: int) -> list[str]:
         url, peers = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
@@ -367,10 +416,8 @@ class Plane:
             flags.append(f"--audit-log-path={self.folder}/audit.log")
         return flags
 
-    def _controllers(self, port: int) -> list[str]:
+    def _controllers(self) -> list[str]:
         return [
-            str(program("kube-controller-manager")),
-            *self._common(port),
             f"--service-account-private-key-file={self._account_key}",
             f"--root-ca-file={self.ca}",
             "--use-service-account-credentials=false",
@@ -379,13 +426,8 @@ class Plane:
             "--node-monitor-grace-period=87600h",
         ]
 
-    def _scheduler(self, port: int) -> list[str]:
-        return [
-            str(program("kube-scheduler")),
-            *self._common(port),
-            "--kube-api-qps=5000",
-            "--kube-api-burst=5000",
-        ]
+    def _scheduler(self) -> list[str]:
+        return ["--kube-api-qps=5000", "--kube-api-burst=5000"]
 
     def _common(self, port: int) -> list[str]:
         certificate, key = self._authority.server(f"server-{port}")
@@ -537,6 +579,34 @@ _AUDIT_POLICY = {
         {"level": "Metadata"},
     ],
 }
+
+
+def _wanted(parts: Parts) -> list[tuple[str, bool]]:
+    return [
+        ("kube-controller-manager", parts.controllers),
+        ("kube-scheduler", parts.scheduler),
+        ("jobset", parts.jobset),
+        ("lws", parts.lws),
+    ]
+
+
+def _answers(probe: Api) -> None:
+    with contextlib.suppress(ApiError):
+        probe.get("/")
+
+
+def _webhooks(family: str, url: str, ca: Path) -> list[Object]:
+    """Return the webhook configurations of a module, pointed at a server on loopback."""
+    found = _documents(manifests(family) / "manifests.yaml")
+    for document in found:
+        document["metadata"]["name"] = f"{family}-{document['metadata']['name']}"
+        for webhook in document["webhooks"]:
+            path = webhook["clientConfig"]["service"]["path"]
+            webhook["clientConfig"] = {"url": url + path, "caBundle": _base64(ca)}
+            if any("pods" in rule["resources"] for rule in webhook["rules"]):
+                exists = {"key": _OWN_PODS[family], "operator": "Exists"}
+                webhook["objectSelector"] = {"matchExpressions": [exists]}
+    return found
 
 
 def _base64(file: Path) -> str:
