@@ -11,6 +11,7 @@ from mooring.kube.convert.pod import (
     is_gated,
     may_preempt,
     priority,
+    seen,
     shape,
     term_keys,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "may_preempt",
     "node",
     "priority",
+    "seen",
     "shape",
     "term_keys",
 ]

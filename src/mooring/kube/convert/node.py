@@ -16,7 +16,7 @@ from mooring.model.resources import GPU, PODS, PORT, PORT_AT, amounts
 
 if TYPE_CHECKING:
     from mooring.kube import objects
-    from mooring.kube.problems import Problem
+    from mooring.kube.problems import Problems
     from mooring.model.mig import Geometry
     from mooring.model.topology import Topology
 
@@ -49,8 +49,8 @@ def levels_of(topology: Topology) -> Levels:
     )
 
 
-def node(given: objects.Node, levels: Levels = ()) -> tuple[Node, tuple[Problem, ...]]:
-    """Return a node of the model, and what is wrong with it; then it is not ready."""
+def node(given: objects.Node, levels: Levels = ()) -> Node | Problems:
+    """Return a node of the model, or all that cannot be understood of it."""
     notes, metadata = Notes(), given.metadata
     has = _allocatable(given, notes)
     devices = _devices(given, has, notes)
@@ -66,7 +66,7 @@ def node(given: objects.Node, levels: Levels = ()) -> tuple[Node, tuple[Problem,
         devices=tuple(devices),
         path=_path(metadata, levels),
     )
-    return (replace(found, ready=False) if notes else found), notes.all
+    return notes.problems() if notes else found
 
 
 def _is_ready(given: objects.Node) -> bool:

@@ -91,6 +91,28 @@ def shape(pod: Pod, around: Around | None = None) -> Shape | Problems:
     return notes.problems() if notes else _same(found)
 
 
+def seen(pod: Pod, around: Around | None = None) -> Shape:
+    """Return what is understood of a pod that has its place already, whoever gave it that.
+
+    What it takes counts, and who it keeps away; where it might have gone does not matter any more.
+    """
+    around, notes = around or Around(), Notes()
+    amounts, gpus = read_gpus(pod, total_requests(pod.spec, Notes()), notes)
+    found = Shape(amounts)
+    if not notes:
+        found = replace(
+            found, gpus=gpus.count, milli=gpus.milli, gpu_memory=gpus.memory, mig=gpus.mig
+        )
+    notes = Notes()
+    ports, host_ports = _ports(pod, notes)
+    if not notes:
+        found = replace(found, ports=ports, host_ports=host_ports)
+    notes = Notes()
+    social = _social(pod, Shape(), around, notes)
+    apart = () if notes else tuple(term for term in social.apart if not term.weight)
+    return _same(replace(found, labels=social.labels, apart=apart))
+
+
 @lru_cache(maxsize=1 << 14)
 def _same(one: Shape) -> Shape:
     """Return one object for all equal shapes."""
