@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics import disable_created_metrics
 
 from mooring import __version__
-from mooring.kube.verdict import verdict
+from mooring.kube.verdict import word_of
 from mooring.metrics.live import Live
 from mooring.model.plan import Bind, Evict
 from mooring.model.resources import CPU, GPU, MEMORY
@@ -115,9 +115,8 @@ class Meters:
         evicted = {d.workload: d.cause for d in plan.decisions if isinstance(d, Evict)}
         self._evictions.update(evicted.values())
         for waiting in plan.waiting:
-            told = verdict(waiting.reasons)
-            if told is not None:
-                self._words[waiting.workload] = told.reason
+            if waiting.reasons:
+                self._words[waiting.workload] = word_of(waiting.reasons)[0]
             else:
                 self._words.pop(waiting.workload, None)
         for decision in plan.decisions:

@@ -18,7 +18,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -29,14 +29,15 @@ from mooring.kube.client import MERGE, STRATEGIC
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.log import fields
 from mooring.kube.resources import EVENTS, PODS
-from mooring.kube.verdict import Verdict, clock_time, mistakes, verdict
-from mooring.model.plan import Evict, Notice
+from mooring.kube.verdict import clock_time, message_of, mistakes, word_of
+from mooring.model.plan import Evict, Notice, Reason
 from mooring.words import cause_in_words, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mooring.kube.resources import Resource
+    from mooring.kube.verdict import Verdict
     from mooring.model.plan import Plan
 
 log = logging.getLogger(__name__)
@@ -153,12 +154,28 @@ class Counts:
     errors: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Why a workload waits; sentences are made of it when they are written."""
+
+    word: str
+    warns: bool
+    reasons: tuple[Reason, ...] = ()
+    message: str = ""
+
+    def in_words(self, *, is_alone: bool) -> str:
+        """Return the message."""
+        return self.message or message_of(self.reasons, is_alone=is_alone)
+
+
 @dataclass(slots=True)
 class _Walk:
     """One text on its way to the pods of a workload."""
 
-    verdict: Verdict
-    left: deque[str] = field(default_factory=deque)
+    text: _Text
+    message: str = ""
+    left: deque[str] | None = None
+    """Pods that may not have it; None: nobody has looked yet."""
     tries: dict[str, int] = field(default_factory=dict)
 
 
@@ -167,10 +184,20 @@ class _Event:
     subject: Subject
     reason: str
     note: str
+    """Empty: `text` says it."""
     action: str
     warns: bool
     at: float
     related: Subject | None = None
+    text: _Text | None = None
+
+    def in_words(self) -> _Event:
+        """Return it with its note, which may have so many bytes."""
+        note = self.note
+        if self.text is not None:
+            note = self.text.in_words(is_alone=self.subject.is_alone)
+        note = note.encode()[:_NOTE_BYTES].decode("utf-8", "ignore")
+        return replace(self, note=note, text=None)
 
     @property
     def name(self) -> str:
@@ -224,9 +251,9 @@ class Tell:
         self._busy = busy
         """Whether bindings or evictions are under way."""
         self._clock = clock
-        self._told: dict[str, tuple[Verdict, float]] = {}
+        self._told: dict[str, tuple[_Text, float]] = {}
         """The last text that was begun, and when, by our own seconds."""
-        self._next: dict[str, Verdict] = {}
+        self._next: dict[str, _Text] = {}
         """A text that is newer, and waits for its time."""
         self._later: list[tuple[float, str]] = []
         self._walks: OrderedDict[str, _Walk] = OrderedDict()
@@ -258,13 +285,11 @@ class Tell:
         for workload, decisions in evicted.items():
             self._evicted(workload, decisions)
         for waiting in plan.waiting:
-            subject = self._audience.subject(waiting.workload)
-            alone = subject is None or subject.is_alone
-            told = verdict(waiting.reasons, is_alone=alone)
-            if told is None:
-                self.forget(waiting.workload)
+            if waiting.reasons:
+                word, warns = word_of(waiting.reasons)
+                self._say(waiting.workload, _Text(word, warns, waiting.reasons))
             else:
-                self.say(waiting.workload, told)
+                self.forget(waiting.workload)
 
     def problems(self, workload: str, lines: Sequence[str]) -> None:
         """Tell that a workload cannot be understood, with all its mistakes."""
@@ -272,14 +297,16 @@ class Tell:
 
     def say(self, workload: str, told: Verdict) -> None:
         """Tell why a workload waits; a new word is also an Event."""
+        self._say(workload, _Text(told.reason, told.warns, message=told.message))
+
+    def _say(self, workload: str, told: _Text) -> None:
         last, begun = self._told.get(workload, (None, 0.0))
         newest = self._next.get(workload, last)
         if newest == told:
             return
-        is_new = newest is None or newest.reason != told.reason
-        if is_new:
-            self._event(workload, told.reason, told.message, "Scheduling", warns=told.warns)
-        if last is not None and last.reason == told.reason:
+        if newest is None or newest.word != told.word:
+            self._event(workload, told.word, "", "Scheduling", warns=told.warns, text=told)
+        if last is not None and last.word == told.word:
             if workload not in self._next:
                 heappush(self._later, (begun + self._rates.quiet_s, workload))
             self._next[workload] = told
@@ -329,12 +356,12 @@ class Tell:
         *,
         warns: bool = False,
         related: Subject | None = None,
+        text: _Text | None = None,
     ) -> None:
         subject = self._audience.subject(workload)
         if subject is None:
             return
-        note = note.encode()[:_NOTE_BYTES].decode("utf-8", "ignore")
-        event = _Event(subject, reason, note, action, warns, self._clock(), related)
+        event = _Event(subject, reason, note, action, warns, self._clock(), related, text)
         self._events.pop((workload, reason), None)
         self._events[workload, reason] = event
         while len(self._events) > self._rates.most_events:
@@ -420,19 +447,27 @@ class Tell:
             each.clear()
         self._later.clear()
 
-    def _begin(self, workload: str, told: Verdict) -> None:
+    def _begin(self, workload: str, told: _Text) -> None:
         self._next.pop(workload, None)
         self._told[workload] = told, time.monotonic()
-        self._walks[workload] = _Walk(told, deque(self._audience.waiting(workload)))
+        self._walks[workload] = _Walk(told)
+
+    def _set_out(self, workload: str, walk: _Walk) -> deque[str]:
+        """Look whom to tell, and find the words."""
+        subject = self._audience.subject(workload)
+        walk.message = walk.text.in_words(is_alone=subject is None or subject.is_alone)
+        return deque(self._audience.waiting(workload))
 
     async def _condition(self) -> None:
         """Write one condition, of the workload whose turn it is; skip pods that have it."""
         while self._walks:
             workload, walk = self._walks.popitem(last=False)
+            if walk.left is None:
+                walk.left = self._set_out(workload, walk)
             while walk.left:
-                uid = walk.left.popleft()
-                pod = self._audience.pod(workload, uid)
-                if pod is None or (pod.reason, pod.message) == _said(walk.verdict):
+                pod = self._audience.pod(workload, walk.left.popleft())
+                said = (walk.text.word, walk.message)
+                if pod is None or (pod.reason, pod.message) == said:
                     continue
                 if walk.left:
                     self._walks[workload] = walk
@@ -440,12 +475,11 @@ class Tell:
                 return
 
     async def _write_condition(self, workload: str, walk: _Walk, pod: PodRef) -> None:
-        told = walk.verdict
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": told.reason,
-            "message": told.message,
+            "reason": walk.text.word,
+            "message": walk.message,
         }
         if not pod.reason:
             condition["lastTransitionTime"] = _time(self._clock())
@@ -469,21 +503,22 @@ class Tell:
         """Let a pod that has changed meanwhile wait for a moment: we will have seen it then."""
         tries = walk.tries[uid] = walk.tries.get(uid, 0) + 1
         now = self._told.get(workload)
-        if tries >= _TRIES or now is None or now[0] != walk.verdict:
+        if tries >= _TRIES or now is None or now[0] != walk.text:
             return
 
         def put_back() -> None:
             now = self._told.get(workload)
-            if now is not None and now[0] == walk.verdict:
-                walk.left.append(uid)
-                self._walks.setdefault(workload, walk)
-                self._stirred.set()
+            if now is None or now[0] != walk.text:
+                return
+            if self._walks.setdefault(workload, walk) is walk and walk.left is not None:
+                walk.left.append(uid)  # else another has just set out, to all
+            self._stirred.set()
 
         asyncio.get_running_loop().call_later(_AGAIN_S, put_back)
 
     async def _one_event(self) -> None:
         """Write the oldest Event, or that it was so again."""
-        _, event = self._events.popitem(last=False)
+        event = self._events.popitem(last=False)[1].in_words()
         count, at = self._series.get(event.name, (0, 0.0))
         if count and event.at - at < _SERIES_S and await self._again(event, count + 1):
             return
@@ -515,10 +550,6 @@ class Tell:
         self._series[event.name] = count, event.at
         while len(self._series) > _MOST_SERIES:
             self._series.popitem(last=False)
-
-
-def _said(told: Verdict) -> tuple[str, str]:
-    return told.reason, told.message
 
 
 def _time(at: float) -> str:

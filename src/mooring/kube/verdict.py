@@ -125,18 +125,23 @@ def row_of(reason: Reason) -> Row:
     return ROWS[type(reason)]
 
 
-def verdict(reasons: Sequence[Reason], *, is_alone: bool = True) -> Verdict | None:
-    """Return what to say of a workload; None: it waits for nothing."""
-    if not reasons:
-        return None
+def word_of(reasons: Sequence[Reason]) -> tuple[str, bool]:
+    """Return the word for some reasons, at least one, and whether it is a warning."""
     rows = [row_of(reason) for reason in reasons]
     for node in Node.NO_HELP, Node.HELPS, Node.SILENT:
         words = [row.word for row in rows if row.node is node]
         if words:
             word = min(words, key=_RANK.__getitem__)
-            warns = any(row.warns and row.word == word for row in rows)
-            return Verdict(word, _message(reasons, is_alone), warns)
-    raise AssertionError("every row is one of the three")
+            return word, any(row.warns and row.word == word for row in rows)
+    raise ValueError("there are no reasons")
+
+
+def verdict(reasons: Sequence[Reason], *, is_alone: bool = True) -> Verdict | None:
+    """Return what to say of a workload; None: it waits for nothing."""
+    if not reasons:
+        return None
+    word, warns = word_of(reasons)
+    return Verdict(word, message_of(reasons, is_alone=is_alone), warns)
 
 
 def mistakes(problems: Sequence[str]) -> Verdict:
@@ -165,7 +170,8 @@ def clip(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _message(reasons: Sequence[Reason], is_alone: bool) -> str:
+def message_of(reasons: Sequence[Reason], *, is_alone: bool = True) -> str:
+    """Return some reasons as a few sentences."""
     said = dict.fromkeys(sentence(r, is_alone=is_alone, time=clock_time) for r in reasons)
     lines = [*said][:MOST_SENTENCES]
     if len(said) > len(lines):
