@@ -5,8 +5,8 @@ where one owner makes several workloads, what tells them apart stands behind tha
 of the same name, while pods of the first are still there, is `…~2`.
 
 **Shapes.** All pods of a group have one shape. Pods of another shape (a template was edited, a
-webhook changed its mind) are a group of their own, `main~2`; where their workload has begun, whose
-groups cannot change any more, they are a workload of their own, `…~2`. What the owner asks for as
+webhook changed its mind) are a group of their own, `main~2`; where the engine has begun their
+workload, whose groups cannot change any more, they are a workload of their own, `…~2`. What the owner asks for as
 minimum is shared out among them by the pods that are there; what no pod covers yet goes to the
 newest. Pods that cannot be understood are in a workload `…~?`, which never starts.
 
@@ -29,7 +29,7 @@ from mooring.kube.annotations import Annotations
 from mooring.kube.describe import Setting, describe
 from mooring.kube.family import UNREADABLE, Family, Membership, Sibling
 from mooring.kube.kin import Missing, Owners, Top
-from mooring.kube.kinds import BY_KEY, labels_of_its_own
+from mooring.kube.kinds import BY_KEY
 from mooring.kube.owners import Done
 from mooring.kube.problems import Problem, Problems
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from mooring.kube.objects import Pod
     from mooring.kube.owners import Owner
-    from mooring.model.workload import Shape, Workload
+    from mooring.model.workload import Shape, SpreadTerm, TaskTerm, Workload
 
 __all__ = ["Family", "Grouping", "Membership", "Missing", "Sibling"]
 
@@ -158,7 +158,7 @@ class Grouping:
 
     def _seat(self, family: Family, pod: Pod) -> Membership:
         wanted = family.kind.group(family.owner, pod)
-        shape = _without_own_labels(self._shape_of(pod), pod)
+        shape = _without(self._shape_of(pod), family.kind.differ)
         ref = family.ref
         if isinstance(shape, Problems):
             sibling = self._sibling(family, family.base + UNREADABLE)
@@ -177,7 +177,7 @@ class Grouping:
         for sibling in readable:
             if (wanted, shape) in sibling.leaves:
                 return sibling
-        if readable and not self.is_begun(readable[-1]):
+        if readable and not self.has_begun(readable[-1].name):
             return readable[-1]
         name, number = family.base, 1
         while name in self._family_of:
@@ -190,10 +190,6 @@ class Grouping:
             self._family_of[name] = family
             family.siblings.append(Sibling(name))
         return next(each for each in family.siblings if each.name == name)
-
-    def is_begun(self, sibling: Sibling) -> bool:
-        """Return whether pods of a workload have places: its groups are fixed then."""
-        return sibling.is_placed or self.has_begun(sibling.name)
 
     # -- workloads --------------------------------------------------------------------------
 
@@ -208,9 +204,10 @@ class Grouping:
         if name.endswith(UNREADABLE):
             found = [each for member in sibling.members.values() for each in member.problems]
             return Problems(tuple(dict.fromkeys(found)))
-        begun = self.is_begun(sibling)
+        begun = self.has_begun(name)
         if not begun:
             sibling.prune()
+        begun = begun or sibling.is_placed
         workload, problems = describe(family, sibling, self._setting, begun=begun)
         self.problems.pop(name, None)
         if problems and not sibling.is_placed:
@@ -247,13 +244,14 @@ class Grouping:
         return family.done if family else Done()
 
 
-def _without_own_labels(shape: Shape | Problems, pod: Pod) -> Shape | Problems:
-    """Return a shape without labels that differ from pod to pod: a group has one shape."""
-    if isinstance(shape, Problems):
+def _without(shape: Shape | Problems, labels: tuple[str, ...]) -> Shape | Problems:
+    """Return a shape without some labels, but for those that its own terms name."""
+    if isinstance(shape, Problems) or not labels:
         return shape
-    own = labels_of_its_own(pod)
-    labels = tuple(item for item in shape.labels if item[0] not in own)
-    return shape if len(labels) == len(shape.labels) else replace(shape, labels=labels)
+    terms: tuple[TaskTerm | SpreadTerm, ...] = (*shape.near, *shape.apart, *shape.spread)
+    named = {key for term in terms for key, _ in term.labels}
+    kept = tuple(item for item in shape.labels if item[0] not in labels or item[0] in named)
+    return replace(shape, labels=kept)
 
 
 def _is_same(before: Pod, now: Pod) -> bool:

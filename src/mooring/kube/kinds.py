@@ -335,7 +335,7 @@ KINDS: tuple[Kind, ...] = (
         "the StatefulSet",
         "1; more by annotation, with `podManagementPolicy: Parallel`",
         rank=_ordinal,
-        ranks=(ORDINAL, "statefulset.kubernetes.io/pod-name"),
+        ranks=(ORDINAL,),
         service=_always,
         one_by_one=_makes_one_by_one,
         is_dropped=_has_no_replicas,
@@ -352,12 +352,8 @@ KINDS: tuple[Kind, ...] = (
         unit=_jobset_unit,
         group=_jobset_group,
         rank=_jobset_rank,
-        ranks=(
-            *(INDEX, JOB_INDEX, "job-name", "batch.kubernetes.io/job-name"),
-            *("controller-uid", "batch.kubernetes.io/controller-uid"),
-            *(f"{_JOBSET}{key}" for key in ("job-key", "job-global-index", "job-group-index")),
-            *(f"{_JOBSET}{key}" for key in ("restart-attempt", "job-restart-attempt")),
-        ),
+        ranks=(JOB_INDEX, INDEX),
+        differ=("job-name", "batch.kubernetes.io/job-name", f"{_JOBSET}job-restart-attempt"),
     ),
     Kind(
         Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", kind="LeaderWorkerSet"),
@@ -370,7 +366,7 @@ KINDS: tuple[Kind, ...] = (
         unit=_lws_unit,
         group=_lws_group,
         rank=_lws_rank,
-        ranks=(WORKER_INDEX, f"{_LWS}subgroup-index", f"{_LWS}subgroup-key"),
+        ranks=(WORKER_INDEX,),
         service=_always,
         is_dropped=_lws_is_dropped,
         complete=(),
@@ -386,7 +382,6 @@ KINDS: tuple[Kind, ...] = (
         "nothing scales it",
         wants=_ray_wants,
         group=_ray_group,
-        ranks=("ray.io/identifier",),
         service=_serves,
         complete=(),
         failed=(),
@@ -395,11 +390,3 @@ KINDS: tuple[Kind, ...] = (
 )
 UNKNOWN = Kind(Resource("", "", ""), "the topmost owner", "1", suspend=(), limit=())
 BY_KEY: Mapping[tuple[str, str], Kind] = {kind.key: kind for kind in KINDS}
-_OF_EACH = frozenset(label for kind in KINDS for label in kind.ranks)
-
-
-def labels_of_its_own(pod: Pod) -> frozenset[str]:
-    """Return the labels that tell a pod from others of its group, not where it may go."""
-    if _is_exclusive(pod):
-        return _OF_EACH - {f"{_JOBSET}job-key"}  # its terms are about that
-    return _OF_EACH

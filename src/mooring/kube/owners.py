@@ -211,7 +211,9 @@ class Kind:
     group: Callable[[Owner, Pod], str] = _main
     rank: Callable[[Owner, Pod], int | None] = _no_rank
     ranks: tuple[str, ...] = ()
-    """Labels that differ from pod to pod of a group, and say nothing of where it may go."""
+    """Labels that a pod's rank is read from."""
+    differ: tuple[str, ...] = ()
+    """Further labels that differ within a group: shapes are without, as a group has one shape."""
     service: Callable[[Owner], bool] = _never
     """Whether its pods serve and never end."""
     one_by_one: Callable[[Owner], str] = _nothing
