@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import logging
 import time
 import zlib
@@ -132,6 +131,8 @@ class Store:
         """Of the object as we last read or wrote it; empty: there is none."""
         self._digest = 0
         """Of what was written last."""
+        self._last: Memory | None = None
+        """What was written last."""
 
     async def load(self) -> Memory:
         """Return what an earlier life stored, and make it ours.
@@ -147,6 +148,7 @@ class Store:
                 self._version = found.metadata.resource_version
             else:
                 self._version = ""
+            self._digest, self._last = 0, None
             try:
                 await self._write(blob or _text_of(pack(memory)))
             except ApiError as error:
@@ -171,6 +173,8 @@ class Store:
 
         `NotOursError`: another has taken over. An error of the server is counted, and not raised.
         """
+        if memory == self._last:
+            return False
         try:
             blob, self.counts.dropped = await asyncio.to_thread(fit, memory, self.place.most_bytes)
         except ValueError as error:
@@ -188,7 +192,7 @@ class Store:
             self.counts.failed += 1
             log.warning("memory not stored", extra=fields(error=str(error)))
             return False
-        self._digest, self.counts.size = digest, len(blob)
+        self._digest, self._last, self.counts.size = digest, memory, len(blob)
         self.counts.saved += 1
         return True
 
@@ -300,7 +304,7 @@ class Saver:
 def pack(memory: Memory) -> bytes:
     """Return a memory as it is stored."""
     data = {"format": FORMAT, "memory": encode(memory)}
-    return zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 6)
+    return zlib.compress(msgspec.json.encode(data), 6)
 
 
 def fit(memory: Memory, most_bytes: int = MOST_BYTES) -> tuple[bytes, tuple[str, ...]]:
@@ -330,8 +334,8 @@ def unpack(text: str) -> Memory:
         data = unpacker.decompress(base64.b64decode(text, validate=True), _MOST_PLAIN)
         if not unpacker.eof:
             raise UnreadableMemoryError("it is cut off, or too large")
-        found = json.loads(data)
-    except (ValueError, zlib.error, RecursionError) as error:
+        found = msgspec.json.decode(data)
+    except (ValueError, msgspec.DecodeError, zlib.error, RecursionError) as error:
         raise UnreadableMemoryError(f"it is no compressed JSON: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("format"), int):
         raise UnreadableMemoryError("it has no format")
