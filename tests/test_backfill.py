@@ -357,3 +357,27 @@ def test_who_lost_its_start_in_the_shadow_is_there_as_one_that_comes_anew() -> N
     world.leave("b").cycle(3.0)
 
     assert dict(world.engine.memory().latest_starts) == {"idle": 500.0}
+
+
+def test_who_may_not_start_has_no_turn_that_others_wait_for() -> None:
+    """Its limit is over, though nobody has ended it: it ran on for ever in the shadow."""
+    world = cluster("a=2").see(QueuesChanged(BACKFILL))
+    world.run(replace(task("over", 2), run_limit_s=10.0), now=0.0)
+    world.run(replace(task("next", 2), preemptible=False), now=1.0)
+
+    world.run(now=10.0).run(now=11.0)
+
+    assert world.engine.running() == ["next"]
+
+
+def test_who_may_start_again_waits_for_its_turn_again() -> None:
+    world = cluster("a=2").see(QueuesChanged(BACKFILL)).run(task("paused", 2), now=0.0)
+    fixed = [replace(task(name, 2), preemptible=False) for name in ("next", "last")]
+    world.run(*fixed, now=1.0).edit(replace(task("paused", 2), active=False))
+    world.run(now=2.0).run(now=3.0)
+    assert world.engine.running() == ["next"]
+
+    world.edit(task("paused", 2)).run(now=4.0).end("next").run(now=5.0)
+
+    assert world.engine.running() == ["paused"]
+    assert world.engine.shadow_starts() == {"paused": 5.0}

@@ -54,6 +54,8 @@ class Shadow:
         self.ended: dict[str, float] = {}
         """How long those ran that are over in reality, and not yet there."""
         self.ends: list[tuple[float, str]] = []
+        self.away: dict[str, None] = {}
+        """Those who may not start there, since they may not in reality, whatever is free."""
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -85,6 +87,22 @@ class Shadow:
         self.ended[name] = ran_s
         if name in self.starts:
             heappush(self.ends, (max(self.starts[name] + ran_s, now), name))
+
+    def withdraw(self, name: str) -> None:
+        """Let one give its turn back who may not start in reality: others need its room."""
+        entry = self.beside.entries()[name]
+        for group, members in entry.members.items():
+            some = tuple(members.staying())
+            for state in (TaskState.RELEASING, TaskState.PENDING) if some else ():
+                self.beside.observe(TasksChanged(name, group, some, state))
+        self.beside.observe(WorkloadChanged(replace(entry.workload, active=False)))
+        self._forget(name)
+        self.away[name] = None
+
+    def let_in(self, workload: Workload) -> None:
+        """Let one wait there for its turn again that was away."""
+        del self.away[workload.name]
+        self.beside.observe(WorkloadChanged(stripped(workload)))
 
     # -- turns ------------------------------------------------------------------------------
 
@@ -185,7 +203,7 @@ class Shadow:
         """Return the shadow of a fork."""
         new = Shadow(self.beside.fork())
         new.starts, new.ended, new.ends = dict(self.starts), dict(self.ended), list(self.ends)
-        new._numbers = dict(self._numbers)
+        new._numbers, new.away = dict(self._numbers), dict(self.away)
         return new
 
 
@@ -223,6 +241,8 @@ def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
         _bring_back(beside, run)
         if run.started_at is not None:
             shadow.begin(name, run.started_at)
+        elif not run.workload.active:
+            shadow.away[name] = None
         if over is not None:
             shadow.ended[name] = over
             if run.started_at is not None:

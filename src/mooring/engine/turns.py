@@ -12,6 +12,7 @@ from mooring.model.events import Ended, Submitted, TasksChanged
 from mooring.model.workload import TaskState
 from mooring.policy.backfill.reserve import nodes_for, swapped
 from mooring.policy.backfill.runtimes import RunTimes
+from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
     from mooring.engine.engine import Engine
@@ -124,11 +125,7 @@ class Turns:
             court.look_again()  # strict order no longer keeps anybody back
         court.fill_by(self.residual)
         court.measure_anew()
-        self._turned.clear()
-        for name in self.shadow.advance(self.desk.now):
-            self._turn(court, name)
-        if self._back is not None:
-            self._back.update(dict.fromkeys(self._turned))
+        self._advance(court, self.shadow)
         self._serve_due(court)
         wake = court.serve()
         latest = self._latest.look(self.shadow)
@@ -138,6 +135,32 @@ class Turns:
             self._forget(court)
             return [wake]
         return [wake, self.shadow.wake_at]
+
+    def _advance(self, court: DefaultCourt, shadow: Shadow) -> None:
+        """Let turns come, of those who could start if only there was room."""
+        entries = self.desk.entries
+        self._turned.clear()
+        for name in list(shadow.away) if self._back is None else ():
+            if name not in entries:
+                del shadow.away[name]
+            elif not gate(self.desk, entries[name]):
+                shadow.let_in(entries[name].workload)
+        is_new = True
+        while is_new:
+            for name in shadow.advance(self.desk.now):
+                self._turn(court, name)
+            if self._back is not None:
+                self._back.update(dict.fromkeys(self._turned))
+            waiting = [name for name in self._come(shadow) if court.is_waiting(name)]
+            kept_out = [name for name in waiting if gate(self.desk, entries[name])]
+            for name in kept_out:
+                shadow.withdraw(name)
+            is_new = bool(kept_out)
+
+    def _come(self, shadow: Shadow) -> list[str]:
+        """Return those whose turn has come, at least all of them who wait."""
+        starts = shadow.starts
+        return [name for name in (starts if self._back is None else self._back) if name in starts]
 
     def _turn(self, court: DefaultCourt, name: str) -> None:
         """Let the turn of a workload come: it is firm if it runs, or due."""
@@ -155,9 +178,7 @@ class Turns:
         """Serve those whose turn has come, in order; reserve nodes for the first without room."""
         assert self.shadow is not None
         desk = self.desk
-        starts = self.shadow.starts
-        some = starts if self._back is None else [name for name in self._back if name in starts]
-        found = [name for name in some if court.is_waiting(name)]
+        found = [name for name in self._come(self.shadow) if court.is_waiting(name)]
         found.sort(key=self.shadow.turn_of)
         desk.due = dict.fromkeys(found)
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
