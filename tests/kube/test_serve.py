@@ -167,6 +167,18 @@ def test_who_starts_waits_no_more() -> None:
     assert "mooring_waiting{" not in scrape(found, "/metrics")[0][1]
 
 
+def test_a_new_term_counts_nobody_twice() -> None:
+    found = meters()
+    events = [NodeJoined(node("a", 4)), Submitted(task("x", 2))]
+    found.begin()
+    found.cycle(1007.0, events, Plan(), 0.001)
+    numbers = samples(scrape(found, "/metrics")[0][1])
+    assert numbers["mooring_gpus", ()] == 4
+    assert numbers["mooring_gpu_allocation_ratio", ()] == 0
+    assert numbers["mooring_queue_waiting", ("default",)] == 1
+    assert numbers["mooring_cycles_total", ()] == 3
+
+
 def test_a_cycle_that_cannot_be_counted_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     found = meters()
     found.cycle(1006.0, [cast("Any", NodeJoined(cast("Any", None)))], Plan(), 0.001)

@@ -92,6 +92,11 @@ class Meters:
 
     # -- what happens -----------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Forget who waits and runs: a new engine is told all of it again."""
+        self.live = Live()
+        self._words.clear()
+
     def answered(self, method: str, resource: str, code: int, seconds: float) -> None:
         """Count one answer of the API server; the client's observer."""
         self._request.labels(method, resource, code).observe(seconds)
