@@ -169,7 +169,7 @@ def test_who_starts_waits_no_more() -> None:
 
 def test_a_new_term_counts_nobody_twice() -> None:
     found = meters()
-    events = [NodeJoined(node("a", 4)), Submitted(task("x", 2))]
+    events: list[Event] = [NodeJoined(node("a", 4)), Submitted(task("x", 2))]
     found.begin()
     found.cycle(1007.0, events, Plan(), 0.001)
     numbers = samples(scrape(found, "/metrics")[0][1])
