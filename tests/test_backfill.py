@@ -381,3 +381,17 @@ def test_who_may_start_again_waits_for_its_turn_again() -> None:
 
     assert world.engine.running() == ["paused"]
     assert world.engine.shadow_starts() == {"paused": 5.0}
+
+
+def test_nodes_are_closed_only_for_queues_that_backfill() -> None:
+    """In others a turn is no promise: who is covered by quota may ask for that room."""
+    own = Queue("own", quotas=(Quota("gpu", quota=2000),))
+    queues = (Queue("fills", order="backfill"), Queue("plain"), own)
+    world = cluster("a=2").see(QueuesChanged(queues)).run(task("late", 2, queue="plain"), now=0.0)
+    world.run(task("waits", 2, queue="fills"), now=1.0).tasks("late", TaskState.FAILED)
+    world.run(task("keeps", 2, queue="plain", priority=1), now=2.0).run(now=3.0)
+    assert world.engine.running() == ["keeps"]
+
+    plan = world.submit(task("covered", 2, queue="own")).cycle(4.0)
+
+    assert [(each.workload, each.beneficiary) for each in evicts(plan)] == [("keeps", "covered")]

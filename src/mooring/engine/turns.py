@@ -184,7 +184,7 @@ class Turns:
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
         desk.due = dict.fromkeys(blocked)
         self._back = dict.fromkeys([*found, *self._turned, *desk.holds])
-        first = [name for name in blocked if court.could_start(name)]
+        first = [name for name in blocked if court.backfills(name) and court.could_start(name)]
         first = first[: desk.policy.backfill.reservations]
         kept: dict[str, tuple[str, ...]] = {}
         for name in first:

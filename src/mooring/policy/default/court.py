@@ -243,6 +243,10 @@ class DefaultCourt:
         lines = self._hall.find(name)
         return lines is not None and (name, "") in lines
 
+    def backfills(self, name: str) -> bool:
+        """Return whether one that waits stands in a queue that backfills."""
+        return self._hall.backfills(self.desk.entries[name])
+
     def could_start(self, name: str) -> bool:
         """Return whether one that waits could start if only others ended who run."""
         entry = self.desk.entries[name]
@@ -250,8 +254,7 @@ class DefaultCourt:
         is_kept_off = any(isinstance(reason, Promised) for reason in line.reasons)
         if gate(self.desk, entry) or not could_start(line) or is_kept_off:
             return False
-        lines = self._hall.lines_of(entry)
-        return not self._is_to_follow(name, lines) and not self._hall.blocked(entry, line)[1]
+        return not self._hall.blocked(entry, line)[1]
 
     def _is_to_follow(self, name: str, lines: Lines) -> bool:
         """Return whether one stands in strict order behind another that has yet to be tried."""
