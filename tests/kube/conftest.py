@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kube.kubelet import Kubelet
+from tests.kube.live import Live
 from tests.kube.plane import Parts, Plane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _NUMBERS = itertools.count()
 
@@ -50,6 +52,14 @@ def kubelet(plane: Plane, namespace: str) -> Iterator[Kubelet]:
     with Kubelet(plane) as kubelet:
         yield kubelet
         kubelet.check()
+
+
+@pytest.fixture
+def live(plane: Plane, namespace: str, kubelet: Kubelet, tmp_path: Path) -> Iterator[Live]:
+    """Return Mooring itself, to be started; at the end none of its processes has died."""
+    live = Live(plane, namespace, tmp_path)
+    yield live
+    live.close()
 
 
 @pytest.fixture

@@ -63,5 +63,5 @@ class Audience:
             top.namespace,
             top.name,
             top.uid,
-            is_alone=len({member.group for member in crew.members.values()}) == 1,
+            is_alone=crew.workload is None or len(crew.workload.groups) == 1,
         )

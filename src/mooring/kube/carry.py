@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mooring.kube.devices import devices_text
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
+from mooring.kube.log import fields
 from mooring.kube.names import DEVICES
 from mooring.kube.objects import Pod
 from mooring.kube.resources import PODS
@@ -174,27 +175,33 @@ class Carrier:
     # -- bind -------------------------------------------------------------------------------
 
     async def _bind(self, spot: Spot, pod: Pod, place: Place) -> None:
-        meta, uid = pod.metadata, pod.metadata.uid
-        notes = {DEVICES: place.devices} if place.devices else None
+        """Bind a pod; an answer that was lost is looked up, and then it is tried again."""
         try:
             for _ in range(TRIES):
-                try:
-                    await self._client.bind(
-                        meta.namespace, meta.name, place.node, uid=uid, annotations=notes
-                    )
-                    self._loop.bound(pod)
-                    return
-                except ApiError as error:
-                    if error.status not in (404, 409):
-                        self._refused(spot, str(error))
-                        return
-                except (Unanswered, Unreachable) as error:
-                    _LOG.warning("bind unanswered", extra={"pod": meta.name, "error": str(error)})
-                if await self._look_up(pod):
+                why = await self._try_to_bind(pod, place)
+                if why:
+                    self._refused(spot, why)
+                if why is not None or await self._look_up(pod):
                     return
             self._refused(spot, "the API server does not answer")
         finally:
-            self._binding.pop(uid).set()
+            self._binding.pop(pod.metadata.uid).set()
+
+    async def _try_to_bind(self, pod: Pod, place: Place) -> str | None:
+        """Return why a bind was refused, empty if it was not; None: one has to look."""
+        meta = pod.metadata
+        notes = {DEVICES: place.devices} if place.devices else None
+        try:
+            await self._client.bind(
+                meta.namespace, meta.name, place.node, uid=meta.uid, annotations=notes
+            )
+        except ApiError as error:
+            return None if error.status in (404, 409) else str(error)
+        except (Unanswered, Unreachable) as error:
+            _LOG.warning("bind unanswered", extra=fields(pod=meta.name, error=error))
+            return None
+        self._loop.bound(pod)
+        return ""
 
     async def _look_up(self, pod: Pod) -> bool:
         """See what became of a pod whose bind is in doubt; return whether it is decided."""
@@ -218,7 +225,7 @@ class Carrier:
 
     def _refused(self, spot: Spot, why: str) -> None:
         workload, group, task = spot
-        _LOG.warning("bind refused", extra={"workload": workload, "task": task, "error": why})
+        _LOG.warning("bind refused", extra=fields(workload=workload, task=task, error=why))
         self._loop.fact(BindRefused(workload, group, (task,), why))
 
     # -- evict ------------------------------------------------------------------------------
@@ -250,7 +257,7 @@ class Carrier:
 
     def _stays(self, spot: Spot, why: str, now: float) -> None:
         workload, group, task = spot
-        _LOG.warning("eviction refused", extra={"workload": workload, "task": task, "error": why})
+        _LOG.warning("eviction refused", extra=fields(workload=workload, task=task, error=why))
         self._world.refuse(workload, now + REFUSED_S)
         self._loop.fact(TasksChanged(workload, group, (task,), TaskState.RUNNING))
 
@@ -274,4 +281,4 @@ class Carrier:
             await self._client.patch(PODS, meta.name, body, meta.namespace, sub="status")
         except (ApiError, Unanswered, Unreachable) as error:
             self._nominated.pop(meta.uid, None)
-            _LOG.info("nomination failed", extra={"pod": meta.name, "error": str(error)})
+            _LOG.info("nomination failed", extra=fields(pod=meta.name, error=error))

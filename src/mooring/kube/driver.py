@@ -25,7 +25,7 @@ from mooring.kube.log import fields
 from mooring.kube.moments import seconds
 from mooring.kube.tell import Tell
 from mooring.kube.watch import Batch
-from mooring.model.events import BindRefused
+from mooring.model.events import BindRefused, Ended, WorkloadChanged
 from mooring.model.plan import Bind
 from mooring.model.scenario import Scenario
 
@@ -242,6 +242,11 @@ class Driver:
         tell.hear(plan)
         for name, lines in self.world.take_news():
             tell.problems(name, lines)
+        for event in self._observed:
+            if isinstance(event, Ended):
+                tell.forget(event.workload)
+            elif isinstance(event, WorkloadChanged):
+                tell.refresh(event.workload.name)
 
 
 def start_of(file: PolicyFile, memory: Memory, now: float) -> Scenario:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.config import PolicyFile
 from mooring.journal import Journal, Recorder
 from mooring.kube.audience import Audience
-from mooring.kube.client import Client
+from mooring.kube.client import Client, Limits
 from mooring.kube.driver import Driver, Inbox, Office, engine_of, start_of
 from mooring.kube.errors import ApiError, NotLeader, Unreachable
 from mooring.kube.intake import ALWAYS, kinds_of
@@ -85,8 +85,12 @@ class Process:
         self.settings = settings
         self.meters = Meters()
         self.health = Health()
+        limits = Limits()
+        margin_s = 0.9 * settings.lease_times.margin_s
         self.client = Client(
-            find_credentials(settings.kubeconfig, settings.context), observer=self.meters
+            find_credentials(settings.kubeconfig, settings.context),
+            limits=replace(limits, write_timeout_s=min(limits.write_timeout_s, margin_s)),
+            observer=self.meters,
         )
         self.namespace = settings.namespace or self.client.credentials.namespace or NAMESPACE
         self.policy = PolicyWatch(settings.policy) if settings.policy else None
@@ -245,6 +249,8 @@ class Process:
                 stack.push_async_callback(saver.stop)
                 office = Office(engine, recorded, fenced, tell)
                 self.meters.tell, self.meters.store = tell, store
+            self.meters.begin()
+            self.meters.policy = self.policy
             self.meters.queues, self.meters.standings = lambda: engine.queues, engine.standings
             tasks = [
                 asyncio.create_task(self._mind_policy(driver, engine), name="policy"),
