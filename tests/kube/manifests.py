@@ -83,6 +83,33 @@ def job_pod(owner: Json, index: int, suffix: str = "x", **more: Any) -> Json:
     return pod(f"{name}-{index}-{suffix}", owner, labels=labels, annotations=notes, **more)
 
 
+KUBEFLOW = "training.kubeflow.org/"
+
+
+def training(kind: str, roles: dict[str, int], **spec: Any) -> Json:
+    """Return a job of the training operator with so many replicas of each type."""
+    field = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}[kind]
+    whole = {field: {role: {"replicas": count} for role, count in roles.items()}, **spec}
+    return thing("kubeflow.org/v1", kind, "net", whole)
+
+
+def training_pods(owner: Json, roles: dict[str, int]) -> list[Json]:
+    """Return its pods as the operator makes them."""
+    return [
+        pod(
+            f"net-{role.lower()}-{i}",
+            owner,
+            labels={
+                f"{KUBEFLOW}job-name": "net",
+                f"{KUBEFLOW}replica-type": role.lower(),
+                f"{KUBEFLOW}replica-index": str(i),
+            },
+        )
+        for role, count in roles.items()
+        for i in range(count)
+    ]
+
+
 def shape_of(found: Pod) -> Shape | Problems:
     """Return a shape of the GPUs alone, as far as they can be read."""
     gpus = found.spec.containers[0].resources.limits["nvidia.com/gpu"]

@@ -12,11 +12,21 @@ from mooring.kube.kinds import BY_KEY, KINDS
 from mooring.kube.objects import Unreadable
 from mooring.kube.owners import read_owner
 from mooring.kube.resources import JOBS
-from tests.kube.manifests import INDEX, Cluster, Json, job, job_pod, owner_of, pod, thing
+from tests.kube.manifests import (
+    INDEX,
+    Cluster,
+    Json,
+    job,
+    job_pod,
+    owner_of,
+    pod,
+    thing,
+    training,
+    training_pods,
+)
 
 JOBSET = "jobset.sigs.k8s.io/"
 LWS = "leaderworkerset.sigs.k8s.io/"
-KUBEFLOW = "training.kubeflow.org/"
 
 
 # -- Deployment, ReplicaSet, StatefulSet ------------------------------------------------------
@@ -285,28 +295,6 @@ def test_a_leader_worker_set_that_shrinks_drops_its_last_replica() -> None:
 
 
 # -- training operator ------------------------------------------------------------------------
-
-
-def training(kind: str, roles: dict[str, int], **spec: Any) -> Json:
-    field = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}[kind]
-    whole = {field: {role: {"replicas": count} for role, count in roles.items()}, **spec}
-    return thing("kubeflow.org/v1", kind, "net", whole)
-
-
-def training_pods(owner: Json, roles: dict[str, int]) -> list[Json]:
-    return [
-        pod(
-            f"net-{role.lower()}-{i}",
-            owner,
-            labels={
-                f"{KUBEFLOW}job-name": "net",
-                f"{KUBEFLOW}replica-type": role.lower(),
-                f"{KUBEFLOW}replica-index": str(i),
-            },
-        )
-        for role, count in roles.items()
-        for i in range(count)
-    ]
 
 
 TORCH = {"Worker": 3, "Master": 1}

@@ -221,10 +221,13 @@ NOTES: tuple[Note, ...] = (
         _of(duration),
         "`terminationGracePeriodSeconds`",
     ),
+    Note("gpu-fraction", "above 0 to 1: `0.5`", "this part of a GPU"),
+    Note("gpu-memory", "bytes: `20Gi`, or MiB", "so much memory of a GPU"),
+    Note("gpu-count", "1 or more", "so many GPUs, of each that part", default="1"),
+    Note("gpu-model", "models, with commas", "GPU models that will do", default="any"),
+    Note("devices", "written by Mooring", "the devices of its node that a pod was given"),
 )
 BY_KEY: Mapping[str, Note] = {note.key: note for note in NOTES}
-ELSEWHERE = ("devices", "gpu-fraction", "gpu-memory", "gpu-count", "gpu-model", "mig")
-"""Keys that are read where pods and nodes are converted, or written by Mooring itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,41 +259,58 @@ class Said:
 
 
 NOTHING = Said()
+REMEMBERED = 4096
+"""So many different sets of annotations are remembered with what they say."""
+
+
+def _ours(texts: Mapping[str, str]) -> list[str]:
+    return [key for key in texts if key.startswith(PREFIX)]
 
 
 class Annotations:
     """Reads labels and annotations; `levels` are those of the topology, None: any name is one."""
 
-    def __init__(self, levels: Mapping[str, str] | Collection[str] | None = None) -> None:
+    def __init__(self, levels: Collection[str] | None = None) -> None:
         self._levels = None if levels is None else dict.fromkeys(["cluster", *levels, "node"])
+        self._known: dict[tuple[tuple[str, tuple[str, str]], ...], Said] = {}
+        """What was read before: the pods of a template all say the same."""
 
     def read(self, texts: Mapping[str, str], labels: Mapping[str, str], where: str = "") -> Said:
         """Return what annotations and labels of one object say; annotations win.
 
         Everything that cannot be read is told, and left out.
         """
-        given = {key: value for key, value in labels.items() if key.startswith(PREFIX)}
-        given |= {key: value for key, value in texts.items() if key.startswith(PREFIX)}
+        given = {key: (f"{where}metadata.labels", labels[key]) for key in _ours(labels)}
+        given |= {key: (f"{where}metadata.annotations", texts[key]) for key in _ours(texts)}
+        if not given:
+            return NOTHING
+        signature = tuple(sorted(given.items()))
+        if signature not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[signature] = self._read(given)
+        return self._known[signature]
+
+    def _read(self, given: Mapping[str, tuple[str, str]]) -> Said:
         values: dict[str, Any] = {}
         problems: list[Problem] = []
         for key in sorted(given):
-            path = f"{where}metadata.annotations[{key}]"
+            place, words = given[key]
             try:
-                found = self._value(key.removeprefix(PREFIX), given[key].strip())
+                found = self._value(key.removeprefix(PREFIX), words.strip())
             except ReadError as error:
-                problems.append(Problem(path, show(given[key]), str(error)))
+                problems.append(Problem(f"{place}[{key}]", show(words), str(error)))
                 continue
             if found is not None:
                 values[key.removeprefix(PREFIX)] = found
         return Said(values, tuple(problems))
 
     def _value(self, key: str, words: str) -> Any:
-        if key in ELSEWHERE:
-            return None
         note = BY_KEY.get(key)
-        if note is None or note.read is None:
-            known = [note.key for note in NOTES] + list(ELSEWHERE)
-            raise ReadError(f"remove it: there is no such name{nearest(key, known)}")
+        if note is None:
+            raise ReadError(f"remove it: there is no such name{nearest(key, BY_KEY)}")
+        if note.read is None:
+            return None
         value = note.read(words)
         if key.startswith("topology-"):
             for level in [each.level for each in value] if key == "topology-slice" else [value]:

@@ -6,9 +6,9 @@ of the same name, while pods of the first are still there, is `…~2`.
 
 **Shapes.** All pods of a group have one shape. Pods of another shape (a template was edited, a
 webhook changed its mind) are a group of their own, `main~2`; where the engine has begun their
-workload, whose groups cannot change any more, they are a workload of their own, `…~2`. What the owner asks for as
-minimum is shared out among them by the pods that are there; what no pod covers yet goes to the
-newest. Pods that cannot be understood are in a workload `…~?`, which never starts.
+workload, whose groups cannot change any more, they are a workload of their own, `…~2`. What the
+owner asks for as minimum is shared out among them by the pods that are there; what no pod covers
+yet goes to the newest. Pods that cannot be understood are in a workload `…~?`, which never starts.
 
 **Tasks.** A pod that has finished keeps its task for good: it counts for the minimum, and the task
 does not run again. So a Job with more completions than parallelism has more tasks as time goes by:
