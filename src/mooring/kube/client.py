@@ -44,7 +44,9 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 """Content types of patches; JSON is YAML, so an apply takes JSON too."""
 
-LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+ONE_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""What a watch of metadata alone asks for."""
+_LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Errors of making a connection: no byte of the request has left."""
 
@@ -196,9 +198,9 @@ class Client:
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         self._headers: dict[tuple[str, str, str], CIMultiDict[str]] = {}
         self._decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
-        self._read_timeout = aiohttp.ClientTimeout(total=self.limits.timeout_s)
-        self._write_timeout = aiohttp.ClientTimeout(total=self.limits.write_timeout_s)
-        self._give_up = f"timeout={max(1, int(self.limits.write_timeout_s))}s"
+        self._read_timeout = _timeout(self.limits.timeout_s)
+        self._write_timeout = _timeout(self.limits.write_timeout_s)
+        self._give_up = f"timeout={max(1, int(self.limits.write_timeout_s * 1000))}ms"
         self._writing = 0
         self._rest = asyncio.Event()
         self._rest.set()
@@ -268,7 +270,7 @@ class Client:
     async def _pages(
         self, resource: Resource, reader: Reader[T], select: Select, since: str, page: int
     ) -> Listing[T]:
-        how = How(accept=LIST_METADATA, repeat=True) if select.metadata_only else READ
+        how = How(accept=_LIST_METADATA, repeat=True) if select.metadata_only else READ
         path = resource.path(select.namespace)
         found: list[T | Unreadable] = []
         first = {"resourceVersion": since, "resourceVersionMatch": "NotOlderThan" if since else ""}
@@ -463,6 +465,8 @@ class Client:
         self, method: str, path: str, body: bytes | None, resource: Resource | str, how: How
     ) -> bytes:
         """Send once; say what is known of the outcome."""
+        if self._fence is not None and method != "GET":
+            self._fence()  # no connection is made in vain; the answer that counts comes later
         started = time.perf_counter()
         try:
             answer = await self._open(method, path, body, how, self._timeout(method))
@@ -618,6 +622,11 @@ def _final(error: Exception, method: str, how: How) -> Exception:
         unknown.__cause__ = error
         return unknown
     return error
+
+
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """Return limits of time; to make a connection takes less, so that it is known what was late."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=seconds * 0.7)
 
 
 def _words(error: BaseException) -> str:

@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 
 from mooring.kube.backoff import Backoff
-from mooring.kube.client import LIST_METADATA, Client, Reader
+from mooring.kube.client import ONE_METADATA, Client, Reader
 from mooring.kube.errors import ApiError, Unreachable
 from mooring.kube.logins import CredentialsError
 from mooring.kube.resources import ALL, Resource, Select
@@ -172,7 +172,7 @@ class Watch(Generic[T]):
         answer = await self._client.stream(
             self.resource.path(self._select.namespace) + query,
             self.resource,
-            accept=LIST_METADATA if self._select.metadata_only else "",
+            accept=ONE_METADATA if self._select.metadata_only else "",
             quiet_s=self.pace.quiet_s,
         )
         self.trouble = ""
