@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from mooring.engine.engine import Engine
 from mooring.kube.kin import Missing
-from tests.kube.manifests import CREATED_S, Cluster, job, job_pod, pod
+from mooring.model.plan import Bind
+from mooring.model.topology import Topology
+from mooring.model.workload import TaskState
+from tests.build import World, node
+from tests.kube.manifests import (
+    CREATED_S,
+    Cluster,
+    job,
+    job_pod,
+    pod,
+    thing,
+    training,
+    training_pods,
+)
 
 
 def test_a_pod_without_owner_is_a_workload() -> None:
@@ -45,3 +59,265 @@ def test_pods_of_an_indexed_job_have_ranks() -> None:
     cluster.owns(train)
     members = cluster.sees(job_pod(train, 1), job_pod(train, 0))
     assert [member.rank for member in members] == [1, 0]
+
+
+# -- coming and going -------------------------------------------------------------------------
+
+
+def test_a_job_that_is_scaled_asks_for_another_minimum() -> None:
+    cluster, train = Cluster(), job("train", 2)
+    cluster.owns(train)
+    pods = [job_pod(train, i, node="n1") for i in range(2)]
+    cluster.sees(*pods)
+    cluster.begun.add("lab/job/train")
+    cluster.owns(job("train", 3))
+    assert cluster.sizes("lab/job/train") == {"main": (3, 3)}
+    assert cluster.asks("lab/job/train").active  # it runs: what it misses is the engine's to mend
+    cluster.owns(job("train", 1))
+    cluster.loses(pods[1])
+    assert cluster.sizes("lab/job/train") == {"main": (1, 1)}
+
+
+def test_a_replica_set_has_as_many_tasks_as_live_pods() -> None:
+    cluster = Cluster()
+    web = thing("apps/v1", "ReplicaSet", "web", {"replicas": 4})
+    cluster.owns(web)
+    cluster.sees(*(pod(f"web-{i}", web) for i in range(4)))
+    assert cluster.sizes("lab/replicaset/web") == {"main": (1, 4)}
+    cluster.sees(
+        pod("web-0", web, deletionTimestamp="2026-05-01T13:00:00Z"),
+        pod("web-1", web, spec={"schedulingGates": [{"name": "later"}]}),
+        pod("web-2", web, phase="Failed"),
+    )
+    assert cluster.sizes("lab/replicaset/web") == {"main": (1, 1)}
+
+
+def test_gates_keep_a_gang_from_being_complete() -> None:
+    cluster, train = Cluster(), job("train", 2)
+    cluster.owns(train)
+    cluster.sees(job_pod(train, 0), job_pod(train, 1, spec={"schedulingGates": [{"name": "x"}]}))
+    assert not cluster.asks("lab/job/train").active
+    cluster.sees(job_pod(train, 1))
+    assert cluster.asks("lab/job/train").active
+
+
+def test_a_suspended_job_is_not_active() -> None:
+    cluster, train = Cluster(), job("train", 1, suspend=True)
+    cluster.owns(train)
+    cluster.sees(job_pod(train, 0))
+    assert not cluster.asks("lab/job/train").active
+
+
+def test_a_pod_that_is_adopted_moves_to_its_owner() -> None:
+    cluster = Cluster()
+    web = thing("apps/v1", "ReplicaSet", "web", {"replicas": 1})
+    cluster.owns(web)
+    (alone,) = cluster.sees(pod("stray", node="n1"))
+    (adopted,) = cluster.sees(pod("stray", web, node="n1"))
+    assert (alone.workload, adopted.workload) == ("lab/pod/stray", "lab/replicaset/web")
+    assert cluster.grouping.is_over("lab/pod/stray") is True
+    assert cluster.sizes("lab/replicaset/web") == {"main": (1, 1)}
+    (orphan,) = cluster.sees(pod("stray", node="n1"))
+    assert orphan.workload == "lab/pod/stray"
+
+
+def test_pods_stay_where_they_were_while_their_owner_is_being_deleted() -> None:
+    cluster, train = Cluster(), job("train", 1)
+    first = job_pod(train, 0, node="n1")
+    cluster.owns(train)
+    cluster.sees(first)
+    cluster.disowns(train)
+    (member,) = cluster.sees(job_pod(train, 0, node="n1", deletionTimestamp="2026-05-01T13:00:00Z"))
+    assert member.workload == "lab/job/train"
+    assert cluster.grouping.is_over("lab/job/train") is True
+
+
+def test_pods_found_without_their_owner_after_a_restart_are_still_a_workload() -> None:
+    cluster, train = Cluster(), job("train", 4)
+    cluster.grouping.owners.give_up("uid-train")
+    (member,) = cluster.sees(job_pod(train, 0, node="n1"))
+    assert member.workload == "lab/job/train"
+    assert cluster.sizes("lab/job/train") == {"main": (1, 1)}
+
+
+def test_a_new_owner_of_an_old_name_is_another_workload() -> None:
+    cluster, old = Cluster(), job("train", 1)
+    new = job("train", 1, uid="uid-again")
+    leaving = job_pod(old, 0, node="n1", deletionTimestamp="2026-05-01T13:00:00Z")
+    cluster.owns(old)
+    cluster.sees(leaving)
+    cluster.disowns(old)
+    cluster.owns(new)
+    (member,) = cluster.sees(job_pod(new, 0, "y"))
+    assert (member.workload, member.uid) == ("lab/job/train~2", "uid-again")
+    assert cluster.asks("lab/job/train~2").active
+    cluster.loses(leaving)
+    cluster.grouping.forget("lab/job/train")
+    third = job("train", 1, uid="uid-third")
+    cluster.owns(third)
+    assert cluster.sees(job_pod(third, 0, "z"))[0].workload == "lab/job/train"
+
+
+def test_workloads_of_one_name_in_two_namespaces_are_two() -> None:
+    cluster = Cluster()
+    here, there = pod("p"), pod("p", uid="uid-there", namespace="office")
+    names = [member.workload for member in cluster.sees(here, there)]
+    assert names == ["lab/pod/p", "office/pod/p"]
+
+
+# -- completions, retries ---------------------------------------------------------------------
+
+
+def test_a_job_has_more_tasks_as_its_pods_finish() -> None:
+    cluster, sweep = Cluster(), job("sweep", 2, completions=5)
+    cluster.owns(sweep)
+    cluster.sees(job_pod(sweep, 0), job_pod(sweep, 1))
+    assert cluster.sizes("lab/job/sweep") == {"main": (2, 2)}
+    cluster.sees(job_pod(sweep, 0, phase="Succeeded", node="n1"), job_pod(sweep, 2))
+    assert cluster.sizes("lab/job/sweep") == {"main": (2, 3)}
+
+
+def test_the_last_pods_of_a_job_need_no_gang() -> None:
+    cluster, sweep = Cluster(), job("sweep", 4, completions=5)
+    cluster.owns(sweep)
+    cluster.sees(*(job_pod(sweep, i, phase="Succeeded", node="n1") for i in range(4)))
+    cluster.sees(job_pod(sweep, 4))
+    assert cluster.sizes("lab/job/sweep") == {"main": (4, 5)}
+    assert cluster.asks("lab/job/sweep").active
+
+
+def test_indexes_that_are_done_count_also_when_their_pods_are_gone() -> None:
+    cluster = Cluster()
+    status = {"completedIndexes": "0,2-3", "succeeded": 3}
+    train = job("train", 2, completions=5, indexed=True, status=status)
+    cluster.owns(train)
+    cluster.sees(job_pod(train, 1), job_pod(train, 4))
+    assert cluster.grouping.finished("lab/job/train").indexes == {0, 2, 3}
+    assert cluster.sizes("lab/job/train") == {"main": (2, 5)}
+    assert cluster.asks("lab/job/train").active
+
+
+def test_a_job_is_over_when_it_says_so() -> None:
+    cluster, train = Cluster(), job("train", 1)
+    cluster.owns(train)
+    cluster.sees(job_pod(train, 0, phase="Failed"))
+    assert cluster.grouping.is_over("lab/job/train") is False  # it may try again
+    train["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    cluster.owns(train)
+    assert cluster.grouping.is_over("lab/job/train") is True
+    assert cluster.grouping.has_failed("lab/job/train")
+
+
+def test_the_engine_takes_a_job_with_more_completions_than_parallelism_to_its_end() -> None:
+    """What the module says of tasks, with the engine itself: no task is placed twice or lost."""
+    cluster, sweep = Cluster(), job("sweep", 2, completions=4)
+    world = World(Engine(Topology())).join(node("n1", 2))
+    entries = world.engine.entries
+    cluster.grouping.has_begun = lambda name: name in entries() and entries()[name].has_begun
+    cluster.owns(sweep)
+    cluster.sees(job_pod(sweep, 0), job_pod(sweep, 1))
+    world.submit(cluster.asks("lab/job/sweep"))
+    assert bound(world) == [0, 1]
+    world.tasks("lab/job/sweep", TaskState.RUNNING, 0, 1)
+
+    world.tasks("lab/job/sweep", TaskState.FINISHED, 0)
+    cluster.sees(job_pod(sweep, 0, phase="Succeeded", node="n1"), job_pod(sweep, 2))
+    world.edit(cluster.asks("lab/job/sweep"))
+    assert bound(world) == [2]
+    world.tasks("lab/job/sweep", TaskState.RUNNING, 2)
+
+    world.tasks("lab/job/sweep", TaskState.FAILED, 1)
+    cluster.sees(job_pod(sweep, 1, phase="Failed", node="n1"), job_pod(sweep, 3))
+    world.edit(cluster.asks("lab/job/sweep"))
+    assert bound(world) == [1]  # the retry has the task of the one that failed
+    assert world.cycle(1e6).decisions == ()
+
+
+def bound(world: World) -> list[int]:
+    """Return the tasks that the next plan starts."""
+    decisions = world.cycle().decisions
+    assert all(isinstance(each, Bind) for each in decisions), decisions
+    return [task for each in decisions if isinstance(each, Bind) for task in each.placement.tasks]
+
+
+# -- shapes -----------------------------------------------------------------------------------
+
+
+def test_pods_of_another_shape_are_a_group_of_the_same_gang_before_it_begins() -> None:
+    cluster, train = Cluster(), job("train", 3)
+    cluster.owns(train)
+    cluster.sees(job_pod(train, 0), job_pod(train, 1, gpus=2), job_pod(train, 2))
+    assert cluster.sizes("lab/job/train") == {"main": (2, 2), "main~2": (1, 1)}
+    assert cluster.asks("lab/job/train").active
+
+
+def test_an_edited_template_replaces_the_shape_of_what_has_not_begun() -> None:
+    cluster, train = Cluster(), job("train", 2)
+    cluster.owns(train)
+    old = [job_pod(train, i, "a") for i in range(2)]
+    new = [job_pod(train, i, "b", gpus=4) for i in range(2)]
+    cluster.sees(*old)
+    cluster.loses(*old)
+    cluster.sees(*new)
+    (leaf,) = cluster.asks("lab/job/train").leaves()
+    assert (leaf.min, leaf.shape.gpus) == (2, 4)
+
+
+def test_pods_of_another_shape_are_a_workload_beside_one_that_has_begun() -> None:
+    cluster = Cluster()
+    db = thing("apps/v1", "StatefulSet", "db", {"replicas": 3})
+    cluster.owns(db)
+    old = [pod(f"db-{i}", db, node="n1") for i in range(3)]
+    cluster.sees(*old)
+    cluster.begun.add("lab/statefulset/db")
+    cluster.loses(old[2])
+    (member,) = cluster.sees(pod("db-2", db, uid="uid-new", gpus=2))
+    assert (member.workload, member.group, member.rank) == ("lab/statefulset/db~2", "main", None)
+    assert cluster.grouping.take_touched() == ["lab/statefulset/db"]
+    assert cluster.sizes("lab/statefulset/db") == {"main": (1, 2)}
+    assert cluster.sizes("lab/statefulset/db~2") == {"main": (1, 1)}
+    cluster.loses(*old[:2])
+    assert cluster.grouping.is_over("lab/statefulset/db") is True
+    assert cluster.grouping.is_over("lab/statefulset/db~2") is False
+
+
+def test_the_minimum_of_a_gang_is_shared_with_a_replacement_of_another_shape() -> None:
+    cluster, train = Cluster(), job("train", 3)
+    pods = [job_pod(train, i, node="n1") for i in range(3)]
+    cluster.owns(train)
+    cluster.sees(*pods)
+    cluster.begun.add("lab/job/train")
+    cluster.loses(pods[1])
+    assert cluster.sizes("lab/job/train") == {"main": (3, 3)}
+    cluster.sees(job_pod(train, 1, "again", gpus=2))
+    assert cluster.sizes("lab/job/train") == {"main": (2, 2)}
+    assert cluster.sizes("lab/job/train~2") == {"main": (1, 1)}
+
+
+def test_a_restart_finds_one_workload_however_many_groups_run() -> None:
+    roles = {"Master": 1, "Worker": 2}
+    cluster, owner = Cluster(), training("PyTorchJob", roles)
+    cluster.owns(owner)
+    pods = training_pods(owner, roles)
+    for each in pods:
+        each["spec"]["nodeName"] = "n1"
+    assert {member.workload for member in cluster.sees(*pods)} == {"lab/pytorchjob/net"}
+
+
+def test_a_pod_that_cannot_be_understood_is_apart_and_says_why() -> None:
+    cluster, train = Cluster(), job("train", 2)
+    cluster.owns(train)
+    members = cluster.sees(job_pod(train, 0), job_pod(train, 1, gpus="half"))
+    assert [member.workload for member in members] == ["lab/job/train", "lab/job/train~?"]
+    (complaint,) = cluster.complaints("lab/job/train~?")
+    assert "half: give whole devices" in complaint
+    assert not cluster.asks("lab/job/train").active
+    assert cluster.grouping.is_over("lab/job/train") is False
+
+
+def test_nothing_is_computed_again_for_news_that_change_nothing() -> None:
+    cluster = Cluster()
+    cluster.sees(pod("p", node="n1"))
+    (before,) = cluster.sees(pod("p", node="n1", phase="Running"))
+    (after,) = cluster.sees(pod("p", node="n1", phase="Running", annotations={"x": "y"}))
+    assert before is after
