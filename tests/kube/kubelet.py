@@ -42,6 +42,7 @@ _DEVICE_MEMORY = "nvidia.com/gpu.memory"  # a label of nodes, in MiB
 
 _AT_ONCE = 32
 _AGAIN_S = 0.1
+_CLOSING_S = 0.05  # connections with TLS need a moment
 _WATCH_S = 600
 _LONGEST_LINE = 1 << 22
 _OVER = ("Succeeded", "Failed")
@@ -116,8 +117,9 @@ class Kubelet:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
-            for task in done - {end}:
-                task.result()
+        await asyncio.sleep(_CLOSING_S)
+        for task in done - {end}:
+            task.result()
 
     async def _watch(self, path: str, seen: Any) -> None:
         """Tell of every object and every change; start afresh whenever the server ends it."""

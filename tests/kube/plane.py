@@ -11,11 +11,11 @@ a worker, `namespace` is a fresh one that is wiped afterwards, with all nodes; `
 
 - `plane.kubeconfig` is a file for the administrator. `plane.user("ann", ["lab"])` gives one for any
   user, by client certificate; `plane.service_account("lab", "bot")` one with a bearer token.
-  Both take `server=` to go through a proxy (`tests/kube/proxy.py`; that one wants tokens).
+  Both take `server=` to go through a proxy that makes faults (`tests/kube/proxy.py`).
 - `plane.api` is a blocking client (`tests/kube/api.py`): `get`, `items`, `create`, `create_all`,
   `apply`, `patch`, `delete`, each with a path. `plane.api_of(file)` is one for another user.
-- `plane.apply(…)` takes dicts and paths of YAML files. `plane.crds("jobset")` installs CRDs:
-  jobset, lws, training-operator, kuberay. `parts.jobset` and `parts.lws` do it themselves.
+- `plane.apply(…)` takes dicts and paths of YAML files. `plane.crds("kuberay/rayclusters")`
+  installs a CRD, of jobset, lws, training-operator or kuberay; the first two do it themselves.
 - `plane.audit()` lists the writes that the server has seen, with user and user agent.
 - `plane.add("kube-scheduler")` starts a part later (also jobset, lws);
   `plane.signal("kube-scheduler", SIGSTOP)`, `plane.restart("kube-apiserver")`; `plane.tail(name)`
@@ -59,6 +59,7 @@ _TRIES = 3
 _TAIL_LINES = 30
 _GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_CRD = re.compile(r"^kind: CustomResourceDefinition$.*?^  name: (\S+)$", re.M | re.S)
 _MOST_SHOWN = 40
 _PORT_TAKEN = "address already in use"
 
@@ -214,13 +215,16 @@ class Plane:
                 self.api.apply(document)
 
     def crds(self, *families: str) -> None:
-        """Install the CRDs of modules, such as jobset or kuberay, and wait until they serve."""
+        """Install the CRDs of modules, and wait until they serve.
+
+        `jobset` are all of a module; `kuberay/rayclusters` is one, for large ones take seconds.
+        """
         names = []
-        for family in families:
-            for file in sorted(manifests(family).glob("*.yaml")):
+        for wanted in families:
+            family, _, only = wanted.partition("/")
+            for file in sorted(manifests(family).glob(f"*{only}.yaml")):
                 text = file.read_text("utf-8")
-                if found := re.search(r"^kind: CustomResourceDefinition$.*?^  name: (\S+)$", text,
-                                      re.M | re.S):  # fmt: skip
+                if found := _CRD.search(text):
                     names.append(found[1])
                     self._post_once(_CRDS, text)
         for name in names:
@@ -242,7 +246,11 @@ class Plane:
         return [str(thing["metadata"]["name"]) for thing in self.api.create_all(made)]
 
     def set_ready(self, name: str, ready: bool) -> None:
-        """Let a node be lost, or come back: its Ready condition, from which taints follow."""
+        """Let a node be lost, or come back: its Ready condition, from which taints follow.
+
+        NoSchedule comes at once, NoExecute within 2 s, but not while every node is lost. Pods stand
+        that for 300 s unless their tolerations say otherwise.
+        """
         condition = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Test"}
         change = {"status": {"conditions": [condition]}}
         self.api.request("PATCH", f"/api/v1/nodes/{name}/status", change, STRATEGIC)
@@ -386,7 +394,6 @@ class Plane:
             "--log-level=error",
         ]
 
-    # long: a list of flags
     def _apiserver(self, port: int, etcd: int, serving: tuple[Path, Path]) -> list[str]:
         flags = [
             str(program("kube-apiserver")),
@@ -405,6 +412,12 @@ class Plane:
             "--endpoint-reconciler-type=none",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--allow-privileged=true",
+            # tests/kube/proxy.py may speak for others.
+            f"--requestheader-client-ca-file={self.ca}",
+            "--requestheader-allowed-names=front-proxy",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         ]
         if self.parts.gangs:
             flags.append(f"--feature-gates={_GATES}")
@@ -424,6 +437,9 @@ class Plane:
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
             "--node-monitor-grace-period=87600h",
+            "--node-monitor-period=1s",
+            "--node-eviction-rate=100",
+            "--secondary-node-eviction-rate=100",
         ]
 
     def _scheduler(self) -> list[str]:
@@ -487,7 +503,7 @@ class Plane:
                 raise
 
     def _serves(self, crd: str) -> bool:
-        conditions = self.api.get(f"{_CRDS}/{crd}").get("status", {}).get("conditions", [])
+        conditions = self.api.get(f"{_CRDS}/{crd}").get("status", {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     def _emptied(self, namespace: str) -> bool:

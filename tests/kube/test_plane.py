@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kube.api import Api, ApiError
+from tests.kube.api import Api, ApiError, Object
 from tests.kube.plane import Parts, Plane, StartError, pod, pod_spec
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_a_job_is_run_to_its_end(kube_scheduler: Plane, namespace: str, kubelet:
 def test_a_lost_node_is_tainted_and_runs_nothing(
     plane: Plane, namespace: str, kubelet: Kubelet
 ) -> None:
-    plane.nodes(1)
+    plane.nodes(3)
     plane.set_ready("node-0", False)
 
     def taints() -> int:
@@ -101,6 +101,62 @@ def test_a_lost_node_is_tainted_and_runs_nothing(
 
 
 ANY = {"operator": "Exists"}
+
+
+def test_a_job_set_gets_its_pods(jobset: Plane, namespace: str, kubelet: Kubelet) -> None:
+    spec = {"completions": 2, "parallelism": 2, "template": {"spec": pod_spec(1, **NEVER)}}
+    made = jobset.api.create(
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "js", "namespace": namespace},
+            "spec": {
+                "replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": spec}}],
+            },
+        }
+    )
+    assert made["spec"]["network"], "its webhook has filled in what was left out"
+    pods = jobset.wait_for(lambda: all_of(jobset, namespace, 4), what="js has four pods")
+    labels = [pod["metadata"]["labels"]["jobset.sigs.k8s.io/job-index"] for pod in pods]
+    assert sorted(labels) == ["0", "0", "1", "1"]
+
+
+def test_a_leader_worker_set_gets_its_pods(lws: Plane, namespace: str, kubelet: Kubelet) -> None:
+    lws.nodes(1)
+    template = {"spec": pod_spec(1, nodeName="node-0")}
+    group = {"size": 3, "workerTemplate": template}
+    lws.api.create(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "s", "namespace": namespace},
+            "spec": {"replicas": 2, "leaderWorkerTemplate": group},
+        }
+    )
+    pods = lws.wait_for(lambda: all_of(lws, namespace, 6), what="s has two groups of three")
+    key = "leaderworkerset.sigs.k8s.io/worker-index"
+    assert sorted(pod["metadata"]["labels"][key] for pod in pods) == sorted("001122")
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "version"),
+    [
+        ("training-operator/pytorchjobs", "PyTorchJob", "kubeflow.org/v1"),
+        ("kuberay/rayclusters", "RayCluster", "ray.io/v1"),
+    ],
+)
+def test_crds_are_served(plane: Plane, family: str, kind: str, version: str) -> None:
+    plane.crds(family)
+    assert kind in {found["kind"] for found in plane.api.get(f"/apis/{version}")["resources"]}
+
+
+NEVER = {"restartPolicy": "Never"}
+
+
+def all_of(plane: Plane, namespace: str, count: int) -> list[Object] | None:
+    """Return the pods of a namespace once there are so many."""
+    pods = plane.pods(namespace)
+    return pods if len(pods) == count else None
 
 
 def test_strangers_may_do_nothing_and_others_what_they_were_given(
