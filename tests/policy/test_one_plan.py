@@ -31,6 +31,23 @@ def test_who_would_be_sent_away_at_once_does_not_start() -> None:
     assert world.engine.entries()["beyond"].past.evictions == 0
 
 
+def test_who_need_not_wait_any_more_is_in_a_plan_where_it_was_let_in() -> None:
+    """It was before `tiny`, whose quota or limit may depend on it."""
+    quotas = (Quota("gpu", quota=2000),)
+    world = cluster("n=2 m=1").see(QueuesChanged((Queue("a", quotas=quotas), Queue("b"))))
+    world.see(PolicyChanged(Policy(eviction=Eviction(minimum_run_s=()))))
+    world.submit(
+        task("too-big", 4, queue="a", priority=1),
+        task("covered", 2, queue="a"),
+        task("beyond", 2, queue="b", priority=2),
+        task("tiny", 1, queue="b"),
+    )
+
+    plan = world.cycle(2.0)
+
+    assert decided(plan) == [("bind", "covered", (0,)), ("bind", "tiny", (0,))]
+
+
 def test_who_starts_where_others_left_for_it_is_not_sent_away_in_the_same_plan() -> None:
     """Else they would have left in vain: whoever stands before it asks in the next cycle."""
     world = cluster("a=2").run(task("low", 2), now=0.0)

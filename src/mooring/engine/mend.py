@@ -15,9 +15,11 @@ from mooring.policy.placing.why import why
 from mooring.policy.queues.offers import gate, place_beside
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
     from mooring.engine.needs import Needs
     from mooring.model.entry import Entry
-    from mooring.model.plan import Reason
+    from mooring.model.plan import Decision, Reason
     from mooring.policy.desk import Desk
 
 
@@ -166,10 +168,24 @@ class Mender:
                 entry.past = replace(desk.begun[name], is_bold=entry.past.is_bold)
             self.needs.look_after(entry, "lost-task")
             told[name] = None
+        decided, desk.decisions = desk.decisions, []
         self.start_held(told)
-        desk.decisions = [
-            each
-            for each in desk.decisions
-            if not isinstance(each, Reserve) or each.workload in desk.holds
-        ]
+        desk.decisions = instead_of_holds(decided, desk.decisions, desk.holds)
         return True
+
+
+def instead_of_holds(
+    decided: Sequence[Decision], starts: Sequence[Decision], holds: Container[str]
+) -> list[Decision]:
+    """Return decisions in which those start, where room was held for them, who need not wait.
+
+    A plan is in the order in which all were let in: who came after counted on that.
+    """
+    last = {each.workload: n for n, each in enumerate(decided) if isinstance(each, Reserve)}
+    found: list[Decision] = []
+    for number, each in enumerate(decided):
+        if not isinstance(each, Reserve) or each.workload in holds:
+            found.append(each)
+        elif last[each.workload] == number:
+            found += [start for start in starts if start.workload == each.workload]
+    return found + [start for start in starts if start.workload not in last]
