@@ -106,6 +106,18 @@ class Crew:
                 found[task] = uid
         return found
 
+    def missing(self) -> str:
+        """Return in words which pods are missing to start."""
+        lines = []
+        for leaf in self.workload.leaves() if self.workload else ():
+            pods = [pod for uid, pod in self.pods.items() if self.members[uid].group == leaf.name]
+            live = sum(is_live(pod) for pod in pods)
+            gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
+            if live < leaf.min:
+                gates = f", and {gated} wait at a scheduling gate" if gated else ""
+                lines.append(f"{live} of {leaf.min} pods of {leaf.name} are there{gates}")
+        return "; ".join(lines) or "its owner has suspended it"
+
 
 def waits(pod: Pod) -> bool:
     """Return whether a pod wants a node now."""
@@ -120,6 +132,11 @@ def waits(pod: Pod) -> bool:
 def is_over(pod: Pod) -> bool:
     """Return whether a pod has ended."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def has_left(pod: Pod) -> bool:
+    """Return whether a pod was asked to leave and did: that its containers end so is no failure."""
+    return pod.status.phase == "Failed" and bool(pod.metadata.deletion_timestamp)
 
 
 def is_live(pod: Pod) -> bool:

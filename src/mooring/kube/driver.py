@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.engine import Engine
@@ -24,6 +24,7 @@ from mooring.kube.intake import Intake
 from mooring.kube.log import fields
 from mooring.kube.moments import seconds
 from mooring.kube.tell import Tell
+from mooring.kube.verdict import Verdict
 from mooring.kube.watch import Batch
 from mooring.model.events import BindRefused, Ended, WorkloadChanged
 from mooring.model.plan import Bind
@@ -239,8 +240,12 @@ class Driver:
         for name, nodes in started.items():
             tell.forget(name)
             tell.started(name, nodes)
-        tell.hear(plan)
-        for name, lines in self.world.take_news():
+        world = self.world
+        waiting = tuple(each for each in plan.waiting if not world.is_short(each.workload))
+        tell.hear(replace(plan, waiting=waiting))
+        for name, missing in world.take_short(self.at):
+            tell.say(name, Verdict("WaitsForPods", f"It waits for its own pods: {missing}."))
+        for name, lines in world.take_news():
             tell.problems(name, lines)
         for event in self._observed:
             if isinstance(event, Ended):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.engine.check import EventError
 from mooring.kube.adopt import Foreigners, adopted
 from mooring.kube.convert import Around, budget_matches
 from mooring.kube.convert import shape as shape_of
-from mooring.kube.crew import Crew, Seat, is_live, is_over, state_of
+from mooring.kube.crew import Crew, Seat, has_left, is_live, is_over, state_of
 from mooring.kube.estate import Estate, comes_with_node
 from mooring.kube.groups import Grouping
 from mooring.kube.kin import Missing
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from mooring.model.topology import Topology
     from mooring.model.workload import Shape, Workload
 
+SHORT_S = 5.0
+"""So long nothing is said of a workload whose pods are still being made."""
 LINGER_S = 60.0
 """So long a workload without pods is remembered whose owner nobody watches."""
 _ORDER = (
@@ -74,6 +77,8 @@ class World:
         self._budgets: dict[str, PodDisruptionBudget] = {}
         self._refused: dict[str, float] = {}
         """Crews that a budget did not let go, and until when that is believed."""
+        self._short: dict[str, float] = {}
+        """Since when workloads wait for their own pods, or are switched off by their owner."""
         self._news: dict[str, None] = {}
         """Crews with other problems than before."""
         self._around = Around(self.namespaces)
@@ -234,6 +239,21 @@ class World:
             if name in self.crews
         ]
 
+    def is_short(self, workload: str) -> bool:
+        """Return whether a workload waits for nothing but its own pods, or its owner."""
+        return workload in self._short
+
+    def take_short(self, now: float) -> list[tuple[str, str]]:
+        """Return which workloads wait long for their own pods, and what misses, once each."""
+        late = [name for name, since in self._short.items() if since + SHORT_S <= now]
+        found = []
+        for name in late:
+            self._short[name] = inf
+            crew = self.crews.get(name)
+            if crew is not None:
+                found.append((name, crew.missing()))
+        return found
+
     # -- facts for the engine ---------------------------------------------------------------
 
     def begin(self) -> None:
@@ -303,11 +323,11 @@ class World:
         changes: dict[tuple[TaskState, str], list[int]] = {}
         for uid, seat in list(crew.seats.items()):
             pod = crew.pods.get(uid)
-            is_lost = pod is not None and self._is_lost(pod, seat)
             known = TaskState(entry.members[seat.group].states[seat.task])
-            steps, stays = _steps(known, TaskState.PENDING if is_lost or not pod else state_of(pod))
-            if pod is None or is_lost:
+            if pod is None or has_left(pod) or self._is_lost(pod, seat):
                 steps, stays = _steps_of_gone(known), False
+            else:
+                steps, stays = _steps(known, state_of(pod))
             for step in steps:
                 changes.setdefault((step, seat.group), []).append(seat.task)
             if not stays:
@@ -357,6 +377,7 @@ class World:
         """Forget what was told of a workload; the record goes with its last pod."""
         crew.workload = None
         self._refused.pop(crew.name, None)
+        self._short.pop(crew.name, None)
         if not crew.pods:
             del self.crews[crew.name]
             self.grouping.forget(crew.name)
@@ -388,8 +409,16 @@ class World:
                 self._news[crew.name] = None
             return None
         crew.problems = self.grouping.problems.get(crew.name, ())
+        self._note_short(crew, workload)
         crew.is_protected = self._is_protected(crew)
         return replace(workload, preemptible=False) if crew.is_protected else workload
+
+    def _note_short(self, crew: Crew, workload: Workload) -> None:
+        """Note since when pods of a workload are missing without which it does not start."""
+        if workload.active:
+            self._short.pop(crew.name, None)
+        elif crew.name not in self._short:
+            self._short[crew.name] = self._now
 
     def _is_protected(self, crew: Crew) -> bool:
         """Return whether a disruption budget keeps a workload from leaving."""
