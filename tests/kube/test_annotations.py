@@ -145,9 +145,12 @@ def test_nearest_to_the_pod_wins(
 
     cluster, train = Cluster(), job("train", 1, **marks(on_owner))
     if on_namespace:
-        cluster.grouping.namespaces["lab"] = {"mooring.dev/queue": on_namespace}
+        cluster.grouping.namespaces["lab"] = {"mooring.dev/queue": "another"}
     cluster.owns(train)
     cluster.sees(job_pod(train, 0, **marks(on_pod)))
+    cluster.asks("lab/job/train")
+    if on_namespace:
+        cluster.grouping.namespaces["lab"] = {"mooring.dev/queue": on_namespace}
     assert cluster.asks("lab/job/train").queue == queue
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.engine.engine import Engine
-from mooring.kube.kin import Missing
+from mooring.kube.kin import GIVEN_UP_MOST, Missing
 from mooring.model.plan import Bind
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState
@@ -313,6 +313,23 @@ def test_a_pod_that_cannot_be_understood_is_apart_and_says_why() -> None:
     assert "half: give whole devices" in complaint
     assert not cluster.asks("lab/job/train").active
     assert cluster.grouping.is_over("lab/job/train") is False
+
+
+def test_pods_of_two_owners_of_one_name_that_cannot_be_understood_are_not_mixed() -> None:
+    cluster, old, new = Cluster(), job("train"), job("train", uid="uid-again")
+    cluster.owns(old, new)
+    members = cluster.sees(job_pod(old, 0, gpus="half"), job_pod(new, 0, "y", gpus="third"))
+    assert [member.workload for member in members] == ["lab/job/train~?", "lab/job/train~??"]
+    for name, word in (("lab/job/train~?", "half"), ("lab/job/train~??", "third")):
+        assert word in cluster.complaints(name)[0]
+
+
+def test_an_owner_is_not_remembered_for_ever() -> None:
+    cluster = Cluster()
+    for number in range(GIVEN_UP_MOST + 2):
+        cluster.grouping.owners.give_up(f"uid-{number}")
+    assert isinstance(cluster.looks_at(job_pod(job("0"), 0)), Missing)
+    assert cluster.sees(job_pod(job("5"), 0))[0].workload == "lab/job/5"
 
 
 def test_nothing_is_computed_again_for_news_that_change_nothing() -> None:

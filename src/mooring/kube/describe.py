@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mooring.config.reader import ReadError
 from mooring.config.units import AMOUNT_MOST
 from mooring.kube.annotations import NOTHING, Annotations, Said, instant
-from mooring.kube.family import Family, Sibling
+from mooring.kube.family import Described, Family, Sibling, is_live
 from mooring.kube.names import PREFIX
 from mooring.kube.owners import Wanted
 from mooring.kube.problems import Problem, show
@@ -52,23 +52,26 @@ class _Draft:
     """What is said on its pods, of all groups."""
     by_leaf: dict[str, Said] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    most: dict[str, int] = field(default_factory=dict)
+    """How many tasks each leaf has."""
 
 
-def describe(
-    family: Family, sibling: Sibling, setting: Setting, *, begun: bool
-) -> tuple[Workload, tuple[Problem, ...]]:
-    """Return a workload as it asks to be, and everything that is wrong with how it does."""
+def describe(family: Family, sibling: Sibling, setting: Setting) -> Described:
+    """Return a workload as it asks to be, and everything that is wrong with how it does.
+
+    It is active if it is complete and not suspended.
+    """
     draft = _Draft(family, sibling, setting)
+    draft.most = _most(draft)
     _listen(draft)
     leaves, is_complete = _leaves(draft)
     topology = TopologyRequest()
     if len(leaves) > 1:
         topology = _with_domain(draft, draft.owner.topology())
         _check_slices(draft, topology, sum(leaf.min for leaf in leaves))
-    workload = _workload(draft, leaves, topology)
     is_suspended = family.kind.is_suspended(family.owner)
-    is_active = not is_suspended and (is_complete or begun)
-    return replace(workload, active=is_active), tuple(dict.fromkeys(draft.problems))
+    workload = _workload(draft, leaves, topology, active=is_complete and not is_suspended)
+    return Described(workload, tuple(dict.fromkeys(draft.problems)), is_suspended)
 
 
 def _listen(draft: _Draft) -> None:
@@ -106,20 +109,23 @@ def in_order(sibling: Sibling) -> list[tuple[str, Pod]]:
 # -- groups -----------------------------------------------------------------------------------
 
 
-def is_live(pod: Pod) -> bool:
-    """Return whether a pod waits, starts or runs, and may go on."""
-    is_over = pod.status.phase in ("Succeeded", "Failed")
-    return not (is_over or pod.metadata.deletion_timestamp or pod.spec.scheduling_gates)
+def _counts(sibling: Sibling) -> dict[str, int]:
+    """Return how many pods of each leaf count for its minimum: those live, or finished."""
+    counts = dict.fromkeys(sibling.leaves.values(), 0)
+    for uid, pod in sibling.pods.items():
+        if pod.status.phase == "Succeeded" or is_live(pod):
+            counts[sibling.members[uid].group] += 1
+    return counts
 
 
-def _counts(pod: Pod) -> bool:
-    """Return whether a pod counts for the minimum: it is live, or has finished."""
-    return pod.status.phase == "Succeeded" or is_live(pod)
-
-
-def _count(sibling: Sibling, leaf: str) -> int:
-    members = sibling.members
-    return sum(members[uid].group == leaf and _counts(pod) for uid, pod in sibling.pods.items())
+def _most(draft: _Draft) -> dict[str, int]:
+    """Return how many tasks each leaf has: as many as are live, and as have finished."""
+    sibling, done = draft.sibling, draft.family.done.count
+    most = _counts(sibling)
+    if done and len(most) == 1:
+        (leaf,) = most
+        most[leaf] = max(most[leaf], done + sum(map(is_live, sibling.pods.values())))
+    return most
 
 
 def _leaves(draft: _Draft) -> tuple[list[PodGroup], bool]:
@@ -136,7 +142,7 @@ def _leaves(draft: _Draft) -> tuple[list[PodGroup], bool]:
     here.sort(key=lambda item: order[item[0][0]])
     alone = len(here) == 1
     leaves = [_leaf(draft, key, least[leaf], alone=alone) for key, leaf in here]
-    is_complete = all(_most(draft, leaf.name) >= (leaf.partial or leaf.min) for leaf in leaves)
+    is_complete = all(draft.most[leaf.name] >= (leaf.partial or leaf.min) for leaf in leaves)
     seen = {group for each in family.siblings for group, _ in each.leaves}
     is_complete &= all(not group.min or group.name in seen for group in wanted.values())
     return leaves, is_complete
@@ -169,13 +175,13 @@ def _share(draft: _Draft, group: Wanted) -> dict[str, int]:
 
     Each has what its pods cover; what nobody covers is the newest's.
     """
-    left, shares = group.min, {}
     leaves = draft.family.leaves_of(group.name)
-    for sibling, leaf in leaves:
-        part = min(left, _count(sibling, leaf)) if len(leaves) > 1 else left
+    if len(leaves) == 1 and leaves[0][0] is draft.sibling:
+        return {leaves[0][1]: group.min}
+    left, shares = group.min, {}
+    for number, (sibling, leaf) in enumerate(leaves, 1):
+        part = left if number == len(leaves) else min(left, _counts(sibling)[leaf])
         left -= part
-        if (sibling, leaf) == leaves[-1]:
-            part += left
         if sibling is draft.sibling:
             shares[leaf] = part
     return shares
@@ -195,20 +201,12 @@ def _leaf(draft: _Draft, key: tuple[str, Shape], least: int, *, alone: bool) -> 
         draft.problems.append(Problem(f"{PREFIX}partial-min", str(partial), fix))
         partial = 0
     _check_slices(draft, topology, least)
-    most = _most(draft, leaf)
+    most = draft.most[leaf]
     if topology.slices:
         most -= most % topology.slices[0].size
-    most = most if most > least else 0
+    if most <= least:
+        most = 0 if least else 1  # the engine knows no group that has no task
     return PodGroup(leaf, key[1], least, most, topology, partial=partial)
-
-
-def _most(draft: _Draft, leaf: str) -> int:
-    """Return how many tasks a leaf has: as many as are live, and as have finished."""
-    sibling = draft.sibling
-    live = sum(
-        sibling.members[uid].group == leaf and is_live(pod) for uid, pod in sibling.pods.items()
-    )
-    return max(_count(sibling, leaf), live + draft.family.done.count)
 
 
 def _check_slices(draft: _Draft, topology: TopologyRequest, count: int) -> None:
@@ -235,7 +233,9 @@ def _with_domain(draft: _Draft, topology: TopologyRequest) -> TopologyRequest:
 # -- the workload -----------------------------------------------------------------------------
 
 
-def _workload(draft: _Draft, leaves: Iterable[PodGroup], topology: TopologyRequest) -> Workload:
+def _workload(
+    draft: _Draft, leaves: Iterable[PodGroup], topology: TopologyRequest, *, active: bool
+) -> Workload:
     family, pods = draft.family, list(draft.sibling.pods.values())
     said = draft.pods.over(draft.owner)
     meta = family.owner.metadata
@@ -261,6 +261,7 @@ def _workload(draft: _Draft, leaves: Iterable[PodGroup], topology: TopologyReque
         leave_s=said.get("leave", _leave(pods)),
         namespace=family.ref.namespace,
         user=said.get("user", ""),
+        active=active,
         checkpoint_every_s=said.get("checkpoint-every"),
     )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mooring.kube.kinds import BY_KEY
-from mooring.kube.objects import Pod
+from mooring.kube.names import DEVICES, PREFIX
+from mooring.kube.objects import ObjectMeta, Pod
 from mooring.kube.owners import Done, Kind, Owner, Ref
 from mooring.kube.problems import Problem
-from mooring.model.workload import Shape
+from mooring.model.workload import Shape, Workload
 
 UNREADABLE = "~?"
 """Behind the name of a workload: those of its pods that cannot be understood."""
@@ -31,7 +33,16 @@ class Membership:
     """Why it cannot be understood."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a workload asks for."""
+
+    workload: Workload
+    problems: tuple[Problem, ...]
+    is_suspended: bool
+
+
+@dataclass(slots=True, eq=False)
 class Sibling:
     """One workload of a family."""
 
@@ -40,6 +51,10 @@ class Sibling:
     """Leaf group by what the owner calls it and shape."""
     pods: dict[str, Pod] = field(default_factory=dict)
     members: dict[str, Membership] = field(default_factory=dict)
+    described: Described | None = None
+    """What it asks for, as long as nothing has changed that it depends on."""
+    around: Mapping[str, str] | None = None
+    """What stood on its namespace then."""
 
     @property
     def is_placed(self) -> bool:
@@ -63,7 +78,7 @@ class Sibling:
                 del self.leaves[wanted, shape]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Family:
     """All that belongs to one owner, or to one unit of it: one workload, more if shapes differ."""
 
@@ -84,6 +99,11 @@ class Family:
             kind += f".{ref.group}"
         return "/".join(filter(None, [ref.namespace, kind, ref.name, self.unit]))
 
+    def renew(self) -> None:
+        """Let its workloads be described anew."""
+        for sibling in self.siblings:
+            sibling.described = None
+
     def leaves_of(self, wanted: str) -> list[tuple[Sibling, str]]:
         """Return the leaves of a group, the oldest first."""
         return [
@@ -96,7 +116,7 @@ class Family:
     @property
     def readable(self) -> list[Sibling]:
         """Return its workloads without the one of pods that cannot be understood."""
-        return [each for each in self.siblings if not each.name.endswith(UNREADABLE)]
+        return [each for each in self.siblings if UNREADABLE not in each.name]
 
     @property
     def newest(self) -> str:
@@ -108,3 +128,27 @@ class Family:
     def done(self) -> Done:
         """Return what its owner says has finished; nobody knows of which sibling."""
         return self.kind.done(self.owner) if len(self.readable) == 1 else Done()
+
+
+def is_live(pod: Pod) -> bool:
+    """Return whether a pod waits, starts or runs, and may go on."""
+    is_over = pod.status.phase in ("Succeeded", "Failed")
+    return not (is_over or pod.metadata.deletion_timestamp or pod.spec.scheduling_gates)
+
+
+def says_the_same(before: Pod, now: Pod) -> bool:
+    """Return whether a pod counts, and says of its workload, what it did before."""
+    phases = before.status.phase, now.status.phase
+    if is_live(before) != is_live(now) or ("Succeeded" in phases and phases[0] != phases[1]):
+        return False
+    old, new = before.metadata, now.metadata
+    if old.annotations == new.annotations and old.labels == new.labels:
+        return True
+    return _notes(old) == _notes(new)
+
+
+def _notes(meta: ObjectMeta) -> list[dict[str, str]]:
+    return [
+        {key: words for key, words in texts.items() if key.startswith(PREFIX) and key != DEVICES}
+        for texts in (meta.annotations, meta.labels)
+    ]

@@ -25,11 +25,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mooring.kube.annotations import Annotations
 from mooring.kube.describe import Setting, describe
-from mooring.kube.family import UNREADABLE, Family, Membership, Sibling
+from mooring.kube.family import UNREADABLE, Family, Membership, Sibling, says_the_same
 from mooring.kube.kin import Missing, Owners, Top
-from mooring.kube.kinds import BY_KEY
+from mooring.kube.kinds import BY_KEY, POD_GROUP
 from mooring.kube.owners import Done
 from mooring.kube.problems import Problem, Problems
 
@@ -59,7 +61,7 @@ class Grouping:
         """Know nobody yet; `levels` are the levels of the topology by label of nodes."""
         self.owners = owners or Owners()
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        """Labels and annotations of namespaces: a queue may stand there."""
+        """Labels and annotations of namespaces, by name: a queue may stand there."""
         known = None if levels is None else tuple(levels.values())
         self._setting = Setting(Annotations(known), levels or {}, self.namespaces)
         self.has_begun: Callable[[str], bool] = lambda name: False
@@ -81,6 +83,7 @@ class Grouping:
         """Take in an owner; return the keys that `Missing` told for it."""
         for family in self._of_top(owner.metadata.uid):
             family.owner, family.is_gone = owner, False
+            family.renew()
         return self.owners.put(owner)
 
     def drop(self, owner: Owner) -> None:
@@ -103,14 +106,10 @@ class Grouping:
         uid = pod.metadata.uid
         sibling = self._sibling_of.get(uid)
         if sibling is not None and _is_same(sibling.pods[uid], pod):
-            sibling.pods[uid] = pod
-            return sibling.members[uid]
+            return self._stay(sibling, pod)
         top = self.owners.top(pod)
         if isinstance(top, Missing):
-            if sibling is None:
-                return top
-            sibling.pods[uid] = pod
-            return sibling.members[uid]
+            return top if sibling is None else self._stay(sibling, pod)
         family = self._family(top, pod)
         member = self._seat(family, pod)
         if sibling is not None and sibling.name != member.workload:
@@ -118,8 +117,16 @@ class Grouping:
         into = next(each for each in family.siblings if each.name == member.workload)
         into.pods[uid], into.members[uid] = pod, member
         self._sibling_of[uid] = into
+        family.renew()
         self._touched |= {each.name: None for each in family.siblings if each is not into}
         return member
+
+    def _stay(self, sibling: Sibling, pod: Pod) -> Membership:
+        uid = pod.metadata.uid
+        if not says_the_same(sibling.pods[uid], pod):
+            self._family_of[sibling.name].renew()
+        sibling.pods[uid] = pod
+        return sibling.members[uid]
 
     def leave(self, uid: str) -> None:
         """Take in that a pod is gone."""
@@ -128,8 +135,9 @@ class Grouping:
             return
         del sibling.pods[uid], sibling.members[uid]
         family = self._family_of.get(sibling.name)
-        for each in family.siblings if family else ():
-            self._touched[each.name] = None
+        if family is not None:
+            family.renew()
+            self._touched |= dict.fromkeys(each.name for each in family.siblings)
 
     def forget(self, name: str) -> None:
         """Forget a workload that has ended and has no pods."""
@@ -161,7 +169,10 @@ class Grouping:
         shape = _without(self._shape_of(pod), family.kind.differ)
         ref = family.ref
         if isinstance(shape, Problems):
-            sibling = self._sibling(family, family.base + UNREADABLE)
+            name = family.base + UNREADABLE
+            while self._family_of.get(name, family) is not family:
+                name = f"{name}?"  # of an earlier owner of that name
+            sibling = self._sibling(family, name)
             why = shape.problems
             return Membership(sibling.name, ref.uid, wanted, None, ref, wanted, why)
         sibling = self._for_shape(family, wanted, shape)
@@ -201,19 +212,24 @@ class Grouping:
         """
         family = self._family_of[name]
         sibling = next(each for each in family.siblings if each.name == name)
-        if name.endswith(UNREADABLE):
-            found = [each for member in sibling.members.values() for each in member.problems]
-            return Problems(tuple(dict.fromkeys(found)))
-        begun = self.has_begun(name)
-        if not begun:
-            sibling.prune()
-        begun = begun or sibling.is_placed
-        workload, problems = describe(family, sibling, self._setting, begun=begun)
+        if sibling not in family.readable:
+            whys = [each for member in sibling.members.values() for each in member.problems]
+            return Problems(tuple(dict.fromkeys(whys)))
+        found, around = sibling.described, self.namespaces.get(family.ref.namespace)
+        if found is None or sibling.around is not around:
+            if not self.has_begun(name):
+                sibling.prune()
+            found = describe(family, sibling, self._setting)
+            sibling.described, sibling.around = found, around
         self.problems.pop(name, None)
-        if problems and not sibling.is_placed:
-            return Problems(problems)
-        if problems:
-            self.problems[name] = problems
+        is_placed = sibling.is_placed
+        if found.problems and not is_placed:
+            return Problems(found.problems)
+        if found.problems:
+            self.problems[name] = found.problems
+        workload = found.workload
+        if not (workload.active or found.is_suspended) and (is_placed or self.has_begun(name)):
+            return replace(workload, active=True)
         return workload
 
     def is_over(self, name: str) -> bool | None:
@@ -224,14 +240,15 @@ class Grouping:
         kind, owner = family.kind, family.owner
         if kind.key == ("", "Pod") or kind.is_dropped(owner, family.unit):
             return True
-        if kind.key not in BY_KEY:
-            return None
+        if kind.key not in BY_KEY or kind is POD_GROUP:
+            return None  # nobody says when no more pods come
         over = kind.has(owner, (*kind.complete, *kind.failed))
         return over or bool(owner.metadata.deletion_timestamp)
 
     def api_version_of(self, name: str) -> str:
         """Return the API version of what a workload is named after."""
-        return self._family_of[name].owner.api_version
+        family = self._family_of.get(name)
+        return family.owner.api_version if family else ""
 
     def has_failed(self, name: str) -> bool:
         """Return whether its owner says that a workload failed."""
@@ -257,12 +274,14 @@ def _without(shape: Shape | Problems, labels: tuple[str, ...]) -> Shape | Proble
 def _is_same(before: Pod, now: Pod) -> bool:
     """Return whether nothing has changed that tells where a pod belongs.
 
-    Once it has a node only another owner does that.
+    That it got a node does not; from then on only another owner does.
     """
     old, new = before.metadata, now.metadata
     if old.owner_references != new.owner_references:
         return False
     if before.spec.node_name:
         return True
+    if now.spec.node_name:
+        return before.spec == msgspec.structs.replace(now.spec, node_name="")
     is_marked_the_same = old.labels == new.labels and old.annotations == new.annotations
     return is_marked_the_same and before.spec == now.spec

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 STEPS_MOST = 16
 """So far up owners are followed; longer ways are cycles."""
 
+GIVEN_UP_MOST = 20_000
+"""So many owners that are gone are remembered; their pods go soon after them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -61,14 +64,15 @@ class Owners:
         self._asks = asks
         self._owners: dict[str, Owner] = {}
         self._by_name: dict[Ref, str] = {}
-        self._given_up: set[str] = set()
+        self._given_up: dict[str, None] = {}
 
     def put(self, owner: Owner) -> tuple[str, ...]:
         """Take in an owner, or what is new about it; return what pods may be waiting for it by."""
         ref = owner.ref
         self._owners[ref.uid] = owner
         self._by_name[ref.named] = ref.uid
-        self._given_up.difference_update((ref.uid, ref.named.key))
+        for key in (ref.uid, ref.named.key):
+            self._given_up.pop(key, None)
         return ref.uid, ref.named.key
 
     def drop(self, owner: Owner) -> None:
@@ -77,11 +81,13 @@ class Owners:
         self._owners.pop(ref.uid, None)
         if self._by_name.get(ref.named) == ref.uid:
             del self._by_name[ref.named]
-        self._given_up.add(ref.uid)
+        self.give_up(ref.uid)
 
     def give_up(self, key: str) -> None:
         """Wait for an owner no longer: it is not there, or may not be read."""
-        self._given_up.add(key)
+        self._given_up[key] = None
+        if len(self._given_up) > GIVEN_UP_MOST:
+            del self._given_up[next(iter(self._given_up))]
 
     def get(self, uid: str) -> Owner | None:
         """Return an owner, as long as it is there."""
