@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.engine.check import check_groups
 from mooring.engine.engine import Engine
 from mooring.kube.kin import GIVEN_UP_MOST, Missing
 from mooring.model.plan import Bind
 from mooring.model.topology import Topology
-from mooring.model.workload import TaskState
+from mooring.model.workload import TaskState, Workload
 from tests.build import World, node
 from tests.kube.manifests import (
     CREATED_S,
@@ -18,6 +24,9 @@ from tests.kube.manifests import (
     training,
     training_pods,
 )
+
+if TYPE_CHECKING:
+    from mooring.kube.groups import Membership
 
 
 def test_a_pod_without_owner_is_a_workload() -> None:
@@ -338,3 +347,63 @@ def test_nothing_is_computed_again_for_news_that_change_nothing() -> None:
     (before,) = cluster.sees(pod("p", node="n1", phase="Running"))
     (after,) = cluster.sees(pod("p", node="n1", phase="Running", annotations={"x": "y"}))
     assert before is after
+
+
+STEPS = st.tuples(
+    st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "gone", "bound", "scale"]),
+    st.integers(0, 3),
+    st.sampled_from([{}, {"mooring.dev/min": "2"}, {"mooring.dev/estimate": "soon"}]),
+    st.sampled_from([1, 2, "half"]),
+    st.booleans(),
+)
+
+
+@given(st.lists(STEPS, max_size=14), st.booleans())
+def test_what_is_remembered_is_what_would_be_found_anew(
+    steps: list[tuple[str, int, dict[str, str], int | str, bool]], indexed: bool
+) -> None:
+    """Whatever happens, the engine would take every description, and none is out of date."""
+    cluster, size = Cluster(), 2
+    cluster.owns(job("train", size, indexed=indexed))
+    for what, index, notes, gpus, begun in steps:
+        size = index if what == "scale" else size
+        train = job("train", size, indexed=indexed)
+        given_pod = job_pod(train, index, str(gpus), annotations=dict(notes), gpus=gpus)
+        if what == "scale":
+            cluster.owns(train)
+        elif what == "gone":
+            cluster.loses(given_pod)
+        else:
+            given_pod["status"]["phase"] = what if what != "bound" else "Pending"
+            given_pod["spec"] |= {} if what == "Pending" else {"nodeName": "n1"}
+            cluster.sees(given_pod)
+        names = cluster.grouping.workloads_of("uid-train")
+        cluster.begun |= {name for name in names if begun and not name.endswith("?")}
+        for name in names:
+            found = cluster.grouping.describe(name)
+            cluster.owns(train)  # looks at everything again
+            assert cluster.grouping.describe(name) == found
+            if isinstance(found, Workload):
+                check_groups(found)
+                leaves = {leaf.name for leaf in found.leaves()}
+                assert {m.group for m in members_of(cluster, name)} <= leaves
+
+
+def members_of(cluster: Cluster, name: str) -> list[Membership]:
+    """Return the pods of a workload."""
+    found = cluster.grouping._sibling_of.values()
+    return [member for each in found if each.name == name for member in each.members.values()]
+
+
+def test_a_group_without_pods_stays_in_a_workload_that_has_begun() -> None:
+    groups = [{"groupName": "gpu", "replicas": 1, "minReplicas": 0}]
+    spec = {"workerGroupSpecs": groups, "enableInTreeAutoscaling": True}
+    cluster, owner = Cluster(), thing("ray.io/v1", "RayCluster", "ray", spec)
+    head = pod("head", owner, labels={"ray.io/node-type": "head"})
+    worker = pod("worker", owner, labels={"ray.io/node-type": "worker", "ray.io/group": "gpu"})
+    cluster.owns(owner)
+    cluster.sees(head, worker)
+    cluster.begun.add("lab/raycluster/ray")
+    cluster.loses(worker)
+    check_groups(cluster.asks("lab/raycluster/ray"))
+    assert list(cluster.sizes("lab/raycluster/ray")) == ["headgroup", "gpu"]
