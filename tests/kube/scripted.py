@@ -50,6 +50,8 @@ class Scripted:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
         self.seen: list[Request] = []
+        self.connections = 0
+        self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -65,6 +67,11 @@ class Scripted:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for writer in self._open:
+            writer.close()
+
     def paths(self, method: str = "") -> list[str]:
         """Return what was asked for, in order."""
         return [seen.path for seen in self.seen if method in ("", seen.method)]
@@ -73,6 +80,8 @@ class Scripted:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._open.add(writer)
+        self.connections += 1
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -80,6 +89,7 @@ class Scripted:
             pass
         finally:
             self._tasks.discard(task)
+            self._open.discard(writer)
             writer.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

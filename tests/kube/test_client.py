@@ -509,9 +509,12 @@ def test_the_fence_is_asked_when_the_request_goes_out_not_when_it_was_wished() -
     scripted([Answer(201, after_s=0.3)], story, Limits(under_way=1))
 
 
-@pytest.mark.parametrize("asked", [1, 2, 3])
-def test_the_fence_holds_to_the_last_moment(asked: int) -> None:
+@pytest.mark.parametrize(
+    ("asked", "proxied"), [(1, False), (2, False), (1, True), (2, True), (3, True)]
+)
+def test_the_fence_holds_to_the_last_moment(asked: int, proxied: bool) -> None:
     async def story(client: Client, server: Scripted) -> None:
+        client.credentials.proxy = server.url if proxied else None
         count = 0
 
         def fence() -> None:
@@ -528,6 +531,68 @@ def test_the_fence_holds_to_the_last_moment(asked: int) -> None:
         await fenced.close()
 
     scripted([DONE], story)
+
+
+def test_what_the_fence_allows_goes_through_a_proxy_too() -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        client.credentials.proxy = server.url
+        fenced = client.fenced(lambda: None)
+        await fenced.bind("lab", "a", "n")
+        (path,) = server.paths()
+        assert path.startswith(f"{server.url}/api/v1/namespaces/lab/pods/a/binding")
+        await fenced.close()
+
+    scripted([DONE], story)
+
+
+def test_a_server_may_live_below_a_path() -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        async with Client(Credentials(server.url + "/k8s/clusters/c-1/")) as other:
+            await other.bind("lab", "a", "n")
+            await other.get(PODS, "a", Pod, "lab")
+        start = "/k8s/clusters/c-1/api/v1/namespaces/lab/pods/a"
+        assert [path.startswith(start) for path in server.paths()] == [True, True]
+
+    scripted([DONE], story)
+
+
+@pytest.mark.parametrize("token", ["two\r\nX-Other: header", "nul\x00"])
+def test_a_token_with_odd_characters_is_not_sent(token: str) -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        async with Client(Credentials(server.url, token=token), limits=QUICK) as other:
+            with pytest.raises(Unreachable, match="odd characters"):
+                await other.bind("lab", "a", "n")
+        assert server.seen == []
+
+    scripted([DONE], story)
+
+
+def test_connections_are_used_again_unless_the_server_closes_them() -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        for _ in range(3):
+            await asyncio.gather(*(client.bind("lab", f"p{i}", "n") for i in range(4)))
+        assert server.connections == 4
+        server.answers = [Answer(201, {}, ("Connection: close",)), DONE]
+        await client.bind("lab", "a", "n")
+        await asyncio.sleep(0.01)
+        server.hang_up()  # all that rest
+        await asyncio.sleep(0.01)
+        await client.bind("lab", "a", "n")
+        assert server.connections == 5
+
+    scripted([DONE], story)
+
+
+def test_a_write_that_is_cancelled_leaves_no_answer_to_the_next() -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        task = asyncio.create_task(client.create(CONFIG_MAPS, {"first": 1}, "lab"))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await client.at_rest()
+        assert json.loads(await client.create(CONFIG_MAPS, {"second": 2}, "lab")) == {"n": 2}
+
+    scripted([Answer(201, {"n": 1}, after_s=0.2), Answer(201, {"n": 2})], story)
 
 
 def test_a_repeated_write_asks_the_fence_again() -> None:

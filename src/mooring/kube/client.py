@@ -8,11 +8,13 @@ does no harm; otherwise the caller learns that the outcome is unknown (`Unanswer
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -22,6 +24,8 @@ from yarl import URL
 from mooring import __version__
 from mooring.kube.backoff import Backoff
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
+from mooring.kube.lanes import Answer, Lanes, Lost, NotSent, keep_alive
+from mooring.kube.logins import CredentialsError
 from mooring.kube.objects import Unreadable, read
 from mooring.kube.resources import ALL, PODS, Resource, Select
 
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     from mooring.kube.credentials import Credentials
 
+_LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=msgspec.Struct)
 Json = dict[str, Any]
 
@@ -128,8 +133,12 @@ class Reader(Generic[T]):
             page = self._page.decode(body)
             return page.items or [], page.metadata
         except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        try:
             raw = msgspec.json.decode(body, type=_RawPage)
-            return [self.one(item) for item in raw.items or ()], raw.metadata
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ApiError(200, "Unreadable", f"not a list: {error}") from error
+        return [self.one(item) for item in raw.items or ()], raw.metadata
 
     def one(self, raw: msgspec.Raw | bytes) -> T | Unreadable:
         """Return one object, or what is wrong with it."""
@@ -145,6 +154,7 @@ class _Wire:
         self.random = random
         self.slots = asyncio.Semaphore(limits.under_way)
         self.connector = self._connector()
+        self.lanes = Lanes(credentials)
         self._generation = credentials.generation
         self._old: list[aiohttp.BaseConnector] = []
         self._refreshing = asyncio.Lock()
@@ -171,6 +181,7 @@ class _Wire:
 
     async def close(self) -> None:
         """Close all connections."""
+        self.lanes.close()
         for connector in (*self._old, self.connector):
             await connector.close()
 
@@ -197,6 +208,9 @@ class Client:
     def _prepare(self) -> None:
         self._sessions: dict[int, aiohttp.ClientSession] = {}
         self._headers: dict[tuple[str, str, str], CIMultiDict[str]] = {}
+        self._heads: dict[tuple[str, str, str], str] = {}
+        parts = urlsplit(self.credentials.server)
+        self._host, self._prefix = parts.netloc, parts.path
         self._decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
         self._read_timeout = _timeout(self.limits.timeout_s)
         self._write_timeout = _timeout(self.limits.write_timeout_s)
@@ -305,10 +319,9 @@ class Client:
             if answer.status == 200:
                 return answer
             error_body = await answer.read()
-            if answer.status != 401 or not again:
+            if answer.status != 401 or not again or not await self._renewed():
                 raise ApiError.read(answer.status, error_body, answer.headers.get("Retry-After"))
             again = False
-            await self._wire.refresh(rejected=True)
 
     async def discover(self) -> dict[tuple[str, str], tuple[Resource, ...]]:
         """Return what the server has: by group and plural, the preferred version first."""
@@ -439,8 +452,7 @@ class Client:
                 again = _may_repeat(caught, how)
                 wish = caught.retry_after
                 if caught.status == 401 and backoff is None:
-                    await self._wire.refresh(rejected=True)
-                    again, wish = True, None
+                    again, wish = await self._renewed(), None
             except Unreachable as caught:
                 error, again, wish = caught, True, None
             except Unanswered as caught:
@@ -452,6 +464,15 @@ class Client:
             if not again or late or backoff.tries >= self.limits.tries:
                 raise _final(error, method, how)
             await asyncio.sleep(wait)
+
+    async def _renewed(self) -> bool:
+        """Get other credentials after a refusal; tell whether that went well."""
+        try:
+            await self._wire.refresh(rejected=True)
+        except CredentialsError as error:
+            _LOG.warning("credentials: %s", error)
+            return False
+        return True
 
     async def _once(
         self, method: str, path: str, body: bytes | None, resource: Resource | str, how: How
@@ -469,20 +490,36 @@ class Client:
             self._fence()  # no connection is made in vain; the answer that counts comes later
         started = time.perf_counter()
         try:
-            answer = await self._open(method, path, body, how, self._timeout(method))
-            content = await answer.read()
-        except _NEVER_SENT as error:
+            answer = await self._ask(method, path, body, how)
+        except (NotSent, CredentialsError, *_NEVER_SENT) as error:
             self._seen(method, resource, 0, started)
             raise Unreachable(f"{_words(error)}: {method} {path}") from error
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (Lost, aiohttp.ClientError, OSError) as error:
             self._seen(method, resource, 0, started)
             kind = Unreachable if method == "GET" else Unanswered
             raise kind(f"{_words(error)}: {method} {path}") from error
-        status = answer.status
-        self._seen(method, resource, status, started)
-        if status < 300:
-            return content
-        raise ApiError.read(status, content, answer.headers.get("Retry-After"))
+        self._seen(method, resource, answer.status, started)
+        if answer.status < 300:
+            return answer.body
+        raise ApiError.read(answer.status, answer.body, answer.retry_after)
+
+    async def _ask(self, method: str, path: str, body: bytes | None, how: How) -> Answer:
+        """Send once over a lane, or by the library where it reads or needs a proxy."""
+        credentials = self.credentials
+        if method == "GET" or credentials.proxy:
+            got = await self._open(method, path, body, how, self._timeout(method))
+            return Answer(got.status, got.headers.get("Retry-After"), await got.read())
+        if time.monotonic() >= credentials.fresh_until:
+            await self._wire.refresh()
+        key = (credentials.header, how.content_type, how.accept)
+        head = self._heads.get(key) or self._new_head(key)
+        sent = body or b""
+        target = self._prefix + path
+        if not target.isprintable() or " " in target:
+            raise ValueError(f"not a path: {target!r}")
+        request = f"{method} {target}{head}{len(sent)}\r\n\r\n".encode() + sent
+        limit = self.limits.write_timeout_s
+        return await self._wire.lanes.exchange(request, limit, self._fence)
 
     async def _open(
         self, method: str, path: str, body: bytes | None, how: How, limit: aiohttp.ClientTimeout
@@ -504,6 +541,16 @@ class Client:
             server_hostname=credentials.server_name,
         )
 
+    def _new_head(self, key: tuple[str, str, str]) -> str:
+        """Return the head of requests, from the path on up to their length."""
+        headers = {"Host": self._host, **self._new_headers(key)}
+        for value in headers.values():
+            if not value.isprintable():
+                raise CredentialsError("the token has odd characters in it: write it again")
+        lines = "".join(f"\r\n{name}: {value}" for name, value in headers.items())
+        head = self._heads[key] = f" HTTP/1.1{lines}\r\nContent-Length: "
+        return head
+
     def _new_headers(self, key: tuple[str, str, str]) -> CIMultiDict[str]:
         authorization, content_type, accept = key
         headers = CIMultiDict({"Accept": accept or JSON, "User-Agent": USER_AGENT})
@@ -513,6 +560,7 @@ class Client:
             headers["Content-Type"] = content_type
         if len(self._headers) > 50:  # tokens of yesterday
             self._headers.clear()
+            self._heads.clear()
         self._headers[key] = headers
         return headers
 
@@ -666,10 +714,7 @@ def _socket(address: tuple[Any, ...]) -> socket.socket:
     """Return a socket that notices within half a minute that the other side is gone."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    keep_alive(made)
     return made
 
 
