@@ -50,6 +50,15 @@ class Live:
 
     def start(self, policy: str = "", *more: str, name: str = "mooring", **flags: str) -> None:
         """Start a process and wait until it has seen the cluster; a policy stays for the next."""
+        self.launch(policy, *more, name=name, **flags)
+        self.until_synced(name)
+
+    def until_synced(self, name: str = "mooring") -> None:
+        """Wait until a process has seen the cluster."""
+        self.plane.wait_for(lambda: self._says("synced", name), 30, f"{name} has seen all")
+
+    def launch(self, policy: str = "", *more: str, name: str = "mooring", **flags: str) -> None:
+        """Start a process and wait for nothing."""
         if policy:
             self.policy.write_text(policy)
         flags = {
@@ -68,7 +77,6 @@ class Live:
         self.plane.log(name).unlink(missing_ok=True)
         self.plane.spawn(name, argv)
         self.running.append(name)
-        self.plane.wait_for(lambda: self._says("synced", name), 30, f"{name} has seen all")
 
     def _says(self, event: str, name: str = "mooring") -> bool:
         ended = self.plane.ended(name)
@@ -174,10 +182,14 @@ def devices(pod: Object) -> str:
 
 
 def job(name: str, pods: int, gpus: int = 0, **more: Any) -> Object:
-    """Return an indexed Job whose pods run together; `more` is annotations, and of `pod_spec`."""
+    """Return an indexed Job whose pods run together; `more` is annotations, and of `pod_spec`.
+
+    Pods that were evicted are no failures: others are made at once, not seconds later.
+    """
     annotations, labels = more.pop("annotations", {}), more.pop("labels", {})
     template = {"metadata": {"annotations": annotations, "labels": {"run": name, **labels}}}
     spec = {"restartPolicy": "Never", **pod_spec(gpus, **more)}
+    evicted = [{"type": "DisruptionTarget", "status": "True"}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -187,6 +199,7 @@ def job(name: str, pods: int, gpus: int = 0, **more: Any) -> Object:
             "completions": pods,
             "completionMode": "Indexed",
             "backoffLimit": 100,
+            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": evicted}]},
             "template": {**template, "spec": spec},
         },
     }
