@@ -211,7 +211,7 @@ def test_a_job_with_a_domain_of_its_own_starts_with_its_first_pod() -> None:
     (first,) = cluster.sees(pods[0])
     assert first.workload == "lab/jobset/train/workers-1/leader"
     assert cluster.asks(first.workload).active
-    cluster.sees(*pods[1:])
+    assert [member.rank for member in cluster.sees(*pods[1:])] == [0, 1]
     assert cluster.sizes("lab/jobset/train/workers-1/followers") == {"followers": (2, 2)}
     by_selector = {**apart, "alpha.jobset.sigs.k8s.io/node-selector": "true"}
     (member,) = cluster.sees(jobset_pod(owner, "workers", 0, 0, annotations=by_selector))
@@ -476,6 +476,14 @@ def test_a_job_of_something_that_only_starts_jobs_is_a_workload() -> None:
     nightly = job("night-1", owner=thing("batch/v1", "CronJob", "night"))
     cluster.owns(nightly)
     assert cluster.sees(job_pod(nightly, 0))[0].workload == "lab/job/night-1"
+
+
+def test_a_job_that_is_no_part_of_its_owner_is_a_workload() -> None:
+    """A RayCluster makes one to clean up after itself; its pods are not those of the cluster."""
+    cluster, above = Cluster(), ray([])
+    cleanup = job("clean", owner=above)
+    cluster.owns(above, cleanup)
+    assert cluster.sees(job_pod(cleanup, 0))[0].workload == "lab/job/clean"
 
 
 def test_owners_in_a_circle_end_somewhere() -> None:
