@@ -7,6 +7,7 @@ selector is one comparison of a column and not a loop over nodes.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,13 +44,18 @@ class Facts:
         code = {taints: i for i, taints in enumerate(self.taint_sets)}
         self.taints: Ints = np.fromiter((code[n.taints] for n in nodes), INT, len(nodes))
 
+    @cached_property
+    def _labels(self) -> list[dict[str, str]]:
+        """The labels of every node, its own name among them."""
+        return [{**dict(node.labels), NODE_NAME: node.name} for node in self._books.nodes]
+
     def codes(self, key: str) -> tuple[Ints, dict[str, int]]:
         """Return the code of every node's value of a label (-1: has none), and the codes."""
         if key not in self._codes:
             code: dict[str, int] = {}
             column = np.full(len(self._books.nodes), -1, INT)
-            for row, node in enumerate(self._books.nodes):
-                value = node.name if key == NODE_NAME else dict(node.labels).get(key)
+            for row, labels in enumerate(self._labels):
+                value = labels.get(key)
                 if value is not None:
                     column[row] = code.setdefault(value, len(code))
             self._codes[key] = column, code
