@@ -14,7 +14,7 @@ from mooring.model.events import Ended, NodeLeft, PolicyChanged, QueuesChanged, 
 from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
-from mooring.model.settings import Policy
+from mooring.model.settings import Backfill, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.sim.loop import Loop
 from tests.build import (
@@ -368,6 +368,20 @@ def test_who_may_not_start_has_no_turn_that_others_wait_for() -> None:
     world.run(now=10.0).run(now=11.0)
 
     assert world.engine.running() == ["next"]
+
+
+def test_who_may_not_start_is_not_told_when_it_does() -> None:
+    """It overtook, until its limit was over; in the shadow its turn was yet to come."""
+    policy = Policy(backfill=Backfill(reservations=2))
+    world = cluster("a=2", policy=policy).see(QueuesChanged(BACKFILL))
+    world.run(*(replace(task(n), run_limit_s=s) for n, s in (("runs", 500.0), ("ends", 9.0))))
+    world.run(task("big", 2), now=1.0).run(now=9.0)
+    world.run(replace(task("over"), run_limit_s=10.0), now=10.0)
+    assert world.engine.running() == ["runs", "over"]
+
+    world.run(now=20.0).run(now=21.0)
+
+    assert dict(world.engine.memory().latest_starts) == {"big": 500.0}
 
 
 def test_who_may_start_again_waits_for_its_turn_again() -> None:

@@ -31,6 +31,7 @@ from mooring.model.events import (
 from mooring.model.memory import ShadowRun
 from mooring.model.plan import Bind, Evict
 from mooring.model.workload import PodGroup, TaskState, Workload
+from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,16 +81,21 @@ class Shadow:
         """Note that a workload is over in reality; None: it never ran."""
         if name not in self.beside.entries():
             return
-        if ran_s is None:
+        if ran_s is None or name in self.away:
             self.beside.observe(Ended(name))
             self._forget(name)
+            self.away.pop(name, None)
             return
         self.ended[name] = ran_s
         if name in self.starts:
             heappush(self.ends, (max(self.starts[name] + ran_s, now), name))
 
+    def lets(self, name: str) -> bool:
+        """Return whether one has had its turn there, or may have it."""
+        return name in self.starts or not gate(self.beside.desk, self.beside.entries()[name])
+
     def withdraw(self, name: str) -> None:
-        """Let one give its turn back who may not start in reality: others need its room."""
+        """Let one have no turn who may not start in reality: others need its room."""
         entry = self.beside.entries()[name]
         for group, members in entry.members.items():
             some = tuple(members.staying())

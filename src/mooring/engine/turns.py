@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from mooring.engine.latest import Latest
 from mooring.engine.shadow import Shadow, cast_shadow, revive
 from mooring.model.cluster import WHOLE
-from mooring.model.events import Ended, Submitted, TasksChanged
+from mooring.model.events import (
+    Ended,
+    PolicyChanged,
+    QueuesChanged,
+    Submitted,
+    TasksChanged,
+    WorkloadChanged,
+)
 from mooring.model.workload import TaskState
 from mooring.policy.backfill.reserve import nodes_for, swapped
 from mooring.policy.backfill.runtimes import RunTimes
@@ -42,6 +49,8 @@ class Turns:
         """The shadow of an earlier life, until the first cycle."""
         self._back: dict[str, None] | None = None
         """Those who may wait again although their turn has come; None: anybody may."""
+        self._doubted: dict[str, None] | None = None
+        """Those of whom it may have changed whether they may start at all; None: of anybody."""
         self._swapped_at = -NEVER
         """When reservations were last looked at for better nodes."""
         self._turned: list[str] = []
@@ -73,13 +82,24 @@ class Turns:
             return
         self.shadow.observe(event)
         match event:
-            case Submitted() | Ended():
-                pass
-            case TasksChanged(name, _, _, state) if self._back is not None:
-                if state != TaskState.RUNNING:
+            case Submitted() | Ended() | TasksChanged(state=TaskState.RUNNING):
+                return
+            case TasksChanged(name):
+                self._doubt(name)
+                if self._back is not None:
                     self._back[name] = None
+                return
+            case WorkloadChanged(workload):
+                self._doubt(workload.name)
+            case PolicyChanged() | QueuesChanged():
+                self._doubted = None
             case _:
-                self._back = None
+                pass
+        self._back = None
+
+    def _doubt(self, name: str) -> None:
+        if self._doubted is not None:
+            self._doubted[name] = None
 
     def forget_who_waits(self) -> None:
         """Let anybody wait again although its turn has come: starts were taken back."""
@@ -125,7 +145,12 @@ class Turns:
             court.look_again()  # strict order no longer keeps anybody back
         court.fill_by(self.residual)
         court.measure_anew()
-        self._advance(court, self.shadow)
+        self._keep_out(court, self.shadow)
+        self._turned.clear()
+        for name in self.shadow.advance(self.desk.now):
+            self._turn(court, name)
+        if self._back is not None:
+            self._back.update(dict.fromkeys(self._turned))
         self._serve_due(court)
         wake = court.serve()
         latest = self._latest.look(self.shadow)
@@ -136,31 +161,19 @@ class Turns:
             return [wake]
         return [wake, self.shadow.wake_at]
 
-    def _advance(self, court: DefaultCourt, shadow: Shadow) -> None:
-        """Let turns come, of those who could start if only there was room."""
-        entries = self.desk.entries
-        self._turned.clear()
-        for name in list(shadow.away) if self._back is None else ():
-            if name not in entries:
-                del shadow.away[name]
-            elif not gate(self.desk, entries[name]):
-                shadow.let_in(entries[name].workload)
-        is_new = True
-        while is_new:
-            for name in shadow.advance(self.desk.now):
-                self._turn(court, name)
-            if self._back is not None:
-                self._back.update(dict.fromkeys(self._turned))
-            waiting = [name for name in self._come(shadow) if court.is_waiting(name)]
-            kept_out = [name for name in waiting if gate(self.desk, entries[name])]
-            for name in kept_out:
+    def _keep_out(self, court: DefaultCourt, shadow: Shadow) -> None:
+        """Let only those have turns who could start if only there was room."""
+        entries, there = self.desk.entries, shadow.beside.entries()
+        for name in list(there) if self._doubted is None else self._doubted:
+            entry = entries.get(name)
+            if entry is None or name not in there or not court.is_waiting(name):
+                continue
+            may_start = not gate(self.desk, entry)
+            if may_start and name in shadow.away:
+                shadow.let_in(entry.workload)
+            elif not may_start and shadow.lets(name):
                 shadow.withdraw(name)
-            is_new = bool(kept_out)
-
-    def _come(self, shadow: Shadow) -> list[str]:
-        """Return those whose turn has come, at least all of them who wait."""
-        starts = shadow.starts
-        return [name for name in (starts if self._back is None else self._back) if name in starts]
+        self._doubted = {}
 
     def _turn(self, court: DefaultCourt, name: str) -> None:
         """Let the turn of a workload come: it is firm if it runs, or due."""
@@ -178,7 +191,9 @@ class Turns:
         """Serve those whose turn has come, in order; reserve nodes for the first without room."""
         assert self.shadow is not None
         desk = self.desk
-        found = [name for name in self._come(self.shadow) if court.is_waiting(name)]
+        starts = self.shadow.starts
+        some = starts if self._back is None else [name for name in self._back if name in starts]
+        found = [name for name in some if court.is_waiting(name)]
         found.sort(key=self.shadow.turn_of)
         desk.due = dict.fromkeys(found)
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
@@ -227,7 +242,7 @@ class Turns:
 
     def _forget(self, court: DefaultCourt) -> None:
         """Let go of the shadow: it stands where reality stands."""
-        self.shadow = self._back = None
+        self.shadow = self._back = self._doubted = None
         self._latest = Latest(self.desk)
         court.promise({})
         court.fill_by(None)
@@ -242,6 +257,7 @@ class Turns:
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
         new._swapped_at = self._swapped_at
+        new._doubted = None if self._doubted is None else dict(self._doubted)
         new._over, new._remembered = list(self._over), self._remembered
         return new
 
