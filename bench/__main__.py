@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, policy, sim
+from bench import core, kube_client, policy, sim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,7 @@ def _results(prefixes: list[str]) -> Iterator[Result]:
         ("core.", core.run),
         ("policy.", lambda: policy.run(prefixes)),
         ("sim.", lambda: sim.run(prefixes)),
+        ("kube.", lambda: kube_client.run(prefixes)),
     )
     for part, run in parts:
         if not prefixes or any(p.startswith(part) or part.startswith(p) for p in prefixes):

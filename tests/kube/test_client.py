@@ -583,6 +583,18 @@ def test_connections_are_used_again_unless_the_server_closes_them() -> None:
     scripted([DONE], story)
 
 
+def test_where_one_connection_is_dead_the_others_that_rest_are_not_trusted() -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        await asyncio.gather(*(client.bind("lab", f"p{i}", "n") for i in range(4)))
+        server.answers = [Answer(201, after_s=5), DONE]
+        with pytest.raises(Unanswered):
+            await client.bind("lab", "a", "n")
+        await client.bind("lab", "b", "n")
+        assert server.connections == 5
+
+    scripted([DONE], story)
+
+
 def test_a_write_that_is_cancelled_leaves_no_answer_to_the_next() -> None:
     async def story(client: Client, server: Scripted) -> None:
         task = asyncio.create_task(client.create(CONFIG_MAPS, {"first": 1}, "lab"))

@@ -420,6 +420,21 @@ def test_the_fence_closes_by_the_time_of_sending_not_of_the_answer() -> None:
     asyncio.run(run())
 
 
+def test_an_answer_that_is_no_lease_is_only_trouble() -> None:
+    async def run() -> None:
+        async with (
+            Scripted(Answer(body=b"<html>"), Answer(body=b"[]"), lease_object("ben", 1)) as server,
+            Client(Credentials(server.url)) as client,
+        ):
+            lease = Lease(client, LEASE, "ann", namespace="lab", times=Times(15, 9, 0.1))
+            task = asyncio.create_task(lease.run())
+            await until(lambda: lease.trouble)
+            await until(lambda: lease.holder == "ben")
+            task.cancel()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("times", [(15, 15, 2), (15, 10, 10), (15, 10, 0), (5, 10, 2)], ids=str)
 def test_times_must_leave_a_margin(times: tuple[int, float, float]) -> None:
     with pytest.raises(ValueError, match="retry"):

@@ -66,10 +66,12 @@ class Lanes:
             self._rest(lane)
             raise
         timer = lane.loop.call_later(seconds, lane.give_up)
+        sent_at = time.monotonic()
         try:
             answer = await lane.send(request)
         except BaseException:
             lane.transport.abort()
+            self._close_idle(sent_at)
             raise
         finally:
             timer.cancel()
@@ -93,20 +95,22 @@ class Lanes:
         """Return the connection that was used last, if it can be used again."""
         if self._generation != self._credentials.generation:
             self._generation = self._credentials.generation
-            self._close_idle()
+            self._close_idle(time.monotonic())
         if not self._idle:
             return None
         lane = self._idle.pop()
         if time.monotonic() - lane.rests_since > _IDLE_S:
             lane.transport.close()
-            self._close_idle()  # they rested even longer
+            self._close_idle(lane.rests_since)  # they rested even longer
             return None
         return lane
 
-    def _close_idle(self) -> None:
+    def _close_idle(self, heard_before: float) -> None:
+        """Close what rests since a moment: where one connection is dead, others may be."""
         for lane in self._idle:
-            lane.transport.close()
-        self._idle.clear()
+            if lane.rests_since <= heard_before:
+                lane.transport.close()
+        self._idle = [lane for lane in self._idle if lane.rests_since > heard_before]
 
     async def _connect(self, seconds: float) -> _Lane:
         loop = asyncio.get_running_loop()

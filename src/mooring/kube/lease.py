@@ -353,8 +353,7 @@ class Lease:
 
     async def _get(self) -> _Lease:
         path = LEASES.path(self._namespace, self._name)
-        body = await self._client.request("GET", path, resource=LEASES, how=_URGENT_READ)
-        return msgspec.json.decode(body, type=_Lease)
+        return _read(await self._client.request("GET", path, resource=LEASES, how=_URGENT_READ))
 
     async def _write(self, lease: _Lease, *, create: bool) -> _Lease:
         if create:
@@ -363,7 +362,7 @@ class Lease:
             body = await self._client.replace(
                 LEASES, self._name, lease, self._namespace, how=_URGENT
             )
-        return msgspec.json.decode(body, type=_Lease)
+        return _read(body)
 
     async def _free(self) -> None:
         held = await self._look()
@@ -372,6 +371,13 @@ class Lease:
         spec = _Spec("", 1, held.spec.acquire_time, _now(), held.spec.lease_transitions)
         await self._write(_Lease(held.metadata, spec), create=False)
         self.holder = ""
+
+
+def _read(body: bytes) -> _Lease:
+    try:
+        return msgspec.json.decode(body, type=_Lease)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiError(200, "Unreadable", f"not a lease: {error}") from error
 
 
 def _changed(last: _Lease, found: _Lease) -> bool:
