@@ -7,10 +7,10 @@ STAMP := .venv/.stamp
 CODE := src tests tools $(wildcard bench)
 ARGS ?=
 
-.PHONY: help setup fix check test coverage soak bench demo docs
+.PHONY: help setup fix check controlplane test coverage soak bench bench-kube demo docs
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## create the environment in .venv, exactly as locked
 
@@ -32,17 +32,23 @@ check: $(STAMP)  ## format, lint, types, layers, limits
 	$(BIN)/lint-imports
 	$(BIN)/python tools/limits.py
 
-test: $(STAMP)  ## the whole suite, in parallel; ARGS="-k name" for a part
+controlplane: $(STAMP)  ## find or build Kubernetes for the tests; the first time takes 10 minutes
+	@$(BIN)/python tools/controlplane.py
+
+test: $(STAMP) controlplane  ## the whole suite, in parallel; ARGS="-k name" for a part
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-coverage: $(STAMP)  ## the same, with a table of what no test has run; it takes twice as long
+coverage: $(STAMP) controlplane  ## the same, with a table of what no test has run; it takes twice as long
 	$(BIN)/python -m pytest -n 2 --cov $(ARGS)
 
-soak: $(STAMP)  ## the long profiles: properties, faults, fuzz
+soak: $(STAMP) controlplane  ## the long profiles: properties, faults, fuzz
 	MOORING_PROFILE=night $(BIN)/python -m pytest -n 2 -m "soak or not soak" $(ARGS)
 
 bench: $(STAMP)  ## benchmarks: a table and build/bench.json
 	$(BIN)/python -m bench $(ARGS)
+
+bench-kube: $(STAMP) controlplane  ## the same on a real API server, beside kube-scheduler: build/bench-kube.json; half an hour
+	$(BIN)/python -m bench.kube $(ARGS)
 
 demo: $(STAMP)  ## a day of a lab under three policies, and its report; half a minute
 	@mkdir -p build

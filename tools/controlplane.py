@@ -269,18 +269,25 @@ def _told(what: str) -> Iterator[None]:
 
 
 def main(names: Sequence[str]) -> int:
-    """Make sure that everything is there, or only what is named; say where."""
+    """Make sure that everything is there, or only what is named, and then say where."""
     try:
         for family in FAMILIES:
-            wanted = [name for name in family.programs if not names or name in names]
-            for name in wanted:
-                print(f"{name:24} {program(name)}", flush=True)
+            for name in family.programs:
+                if not names or name in names:
+                    _tell(names, name, program(name))
             if family.manifests and (not names or family.name in names):
-                print(f"{family.name + ' manifests':24} {manifests(family.name)}", flush=True)
+                _tell(names, f"manifests of {family.name}", manifests(family.name))
     except CannotBuildError as error:
         print(error, file=sys.stderr)
         return 1
+    if not names:
+        print(f"The control plane is in {cache()}")
     return 0
+
+
+def _tell(names: Sequence[str], what: str, where: Path) -> None:
+    if names:
+        print(f"{what}: {where}")
 
 
 if __name__ == "__main__":

@@ -138,6 +138,34 @@ def test_a_leader_worker_set_gets_its_pods(lws: Plane, namespace: str, kubelet: 
     assert sorted(pod["metadata"]["labels"][key] for pod in pods) == sorted("001122")
 
 
+def test_a_server_can_know_the_upstream_gangs(gang_plane: Plane) -> None:
+    plane = gang_plane
+    plane.nodes(2, gpus=2)
+    for name, size in (("fits", 4), ("large", 5)):
+        plane.api.create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+            }
+        )
+        group = {"podGroupName": name}
+        pods = [
+            pod(f"{name}-{i}", 1, scheduler="default-scheduler", schedulingGroup=group)
+            for i in range(size)
+        ]
+        plane.api.create_all(pods)
+        if name == "fits":
+            plane.wait_for(lambda: len(bound(plane)) == 4, what="the gang that fits is bound")
+    time.sleep(0.5)
+    assert {name.partition("-")[0] for name in bound(plane)} == {"fits"}
+
+
+def bound(plane: Plane) -> list[str]:
+    return [p["metadata"]["name"] for p in plane.pods() if "nodeName" in p["spec"]]
+
+
 @pytest.mark.parametrize(
     ("family", "kind", "version"),
     [
