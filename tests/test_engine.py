@@ -1257,3 +1257,19 @@ def test_together_is_told_only_of_groups_that_fit_alone() -> None:
     world.edit(replace(workload("w", group("x", tasks=2, level="nowhere"), group("y"))))
     world.cycle()
     assert reasons(world, "w") == (Unknown("x", "level", "nowhere"),)
+
+
+@pytest.mark.parametrize("profile", ["default", "kai", "kueue"])
+def test_a_group_without_tasks_is_no_hindrance_to_the_others(profile: str) -> None:
+    """Workers that were scaled to none: the head runs, and they come back when asked for."""
+    head, none = group("head", tasks=1), replace(group("workers", tasks=1), min=0, max=0)
+    world = cluster("a=8", policy=Policy(profile=profile)).submit(workload("ray", head, none))
+
+    world.cycle()
+    world.settles()
+    assert used(world) == "a=1/8"
+    world.edit(workload("ray", head, replace(none, max=2)))
+    for _ in range(3):
+        world.cycle()
+    world.settles()
+    assert used(world) == "a=3/8"

@@ -50,9 +50,11 @@ def check_groups(workload: Workload) -> None:
         raise EventError(f"workload {workload.name} has no groups")
     if len(set(names)) < len(names):
         raise EventError(f"workload {workload.name} has two groups of one name")
+    if not any(leaf.most for leaf in workload.leaves()):
+        raise EventError(f"workload {workload.name} has no tasks")
     for leaf in workload.leaves():
-        if leaf.min < 0 or leaf.most < 1:
-            raise EventError(f"group {leaf.name} of workload {workload.name} has no tasks")
+        if leaf.min < 0:
+            raise EventError(f"group {leaf.name} of workload {workload.name} has less than none")
         if leaf.most > MOST_TASKS:
             raise EventError(f"group {leaf.name} of {workload.name} has over {MOST_TASKS} tasks")
         wrong = _wrong_with(leaf.shape)

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from mooring.kube.crew import Crew
     from mooring.kube.estate import Estate
     from mooring.kube.objects import Pod
+    from mooring.kube.owners import Done
     from mooring.model.events import Event
 
 OTHERS = "(other schedulers)"
 """Queue of pods that another scheduler placed: no policy has it, so nothing is charged."""
 
 
-def adopted(crew: Crew, workload: Workload, estate: Estate) -> Adopted:
-    """Return a workload that is found running, and give its pods their tasks."""
+def adopted(crew: Crew, workload: Workload, estate: Estate, done: Done) -> Adopted:
+    """Return a workload that is found running, and give its pods their tasks.
+
+    What its owner says is done counts also where the pods are gone.
+    """
     shapes = {leaf.name: leaf.shape for leaf in workload.leaves()}
     by_group: dict[str, list[str]] = {name: [] for name in shapes}
     for uid in sorted(crew.pods, key=lambda uid: _order(crew, uid)):
@@ -41,8 +45,12 @@ def adopted(crew: Crew, workload: Workload, estate: Estate) -> Adopted:
         found: dict[TaskState, list[int]] = {}
         for task, uid in tasks.items():
             found.setdefault(_seen(crew, uid), []).append(task)
+        if len(by_group) == 1:
+            known = found.setdefault(TaskState.FINISHED, [])
+            known += _gone(done, set(tasks), len(known))
         for state, some in found.items():
-            states.setdefault(state, []).append((group, tuple(some)))
+            if some:
+                states.setdefault(state, []).append((group, tuple(some)))
     began = [seconds(pod.status.start_time) for pod in crew.pods.values() if pod.status.start_time]
     times = [each for each in began if each is not None]
     return Adopted(
@@ -54,6 +62,15 @@ def adopted(crew: Crew, workload: Workload, estate: Estate) -> Adopted:
         starting=tuple(states.get(TaskState.BOUND, ())),
         running_since=None if TaskState.BOUND in states else max(times, default=None),
     )
+
+
+def _gone(done: Done, taken: set[int], known: int) -> list[int]:
+    """Return numbers for tasks that are done and whose pods are gone."""
+    indexes = sorted(done.indexes - taken)
+    missing = max(0, done.count - known - len(indexes))
+    taken |= done.indexes
+    free = (task for task in range(len(taken) + missing) if task not in taken)
+    return indexes + [task for task, _ in zip(free, range(missing), strict=False)]
 
 
 def _order(crew: Crew, uid: str) -> tuple[bool, int, str, str]:

@@ -87,20 +87,16 @@ class Crew:
         return -1 if rank is None else rank, meta.creation_timestamp, meta.name
 
     def pick(self, group: str, tasks: Iterable[int]) -> dict[int, str]:
-        """Return who of the pool gets which task: the one of that rank, else who has no rank.
+        """Return who of the pool gets which task: the one of that rank, else the first one left.
 
-        A pod with a rank gets another task only if somebody has its own already.
+        Ranks have holes while a pod is not made again; who has a higher one need not wait for it.
         """
         tasks, pool = tuple(tasks), list(self.pool(group))
         ranks = {uid: self.members[uid].rank for uid in pool}
         by_rank = {rank: uid for uid, rank in reversed(ranks.items()) if rank is not None}
         found = {task: by_rank[task] for task in tasks if task in by_rank}
         given = set(found.values())
-        spare = (
-            uid
-            for uid, rank in ranks.items()
-            if uid not in given and (rank is None or (group, rank) in self.taken)
-        )
+        spare = (uid for uid in pool if uid not in given)
         for task in tasks:
             if task not in found and (uid := next(spare, None)) is not None:
                 found[task] = uid

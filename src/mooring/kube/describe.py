@@ -205,7 +205,7 @@ def _leaf(draft: _Draft, key: tuple[str, Shape], least: int, *, alone: bool) -> 
     if topology.slices:
         most -= most % topology.slices[0].size
     if most <= least:
-        most = 0 if least else 1  # the engine knows no group that has no task
+        most = 0
     return PodGroup(leaf, key[1], least, most, topology, partial=partial)
 
 

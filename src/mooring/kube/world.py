@@ -391,7 +391,11 @@ class World:
         if workload is None:
             return
         crew.workload = workload
-        event = adopted(crew, workload, self.estate) if _is_placed(crew) else Submitted(workload)
+        event = (
+            adopted(crew, workload, self.estate, self.grouping.finished(crew.name))
+            if _is_placed(crew)
+            else Submitted(workload)
+        )
         if not self._tell(observe, event):
             crew.problems = (Problem("", "", self.errors[-1]),)
 
