@@ -5,6 +5,8 @@ The short runs are part of every test run; the long ones (`-m soak`) are what we
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kube.live import HOME
-from tests.kube.proxy import Proxy
+from tests.kube.proxy import Faults, Proxy
 from tests.kube.turmoil import POLICY, Load
 
 if TYPE_CHECKING:
@@ -33,40 +35,47 @@ def proxy(plane: Plane) -> Iterator[Proxy]:
 
 
 class Lives:
-    """A leader and one that stands by, killed and replaced again and again."""
+    """Processes of the scheduler behind the proxy: one leads, and others stand by."""
 
     def __init__(self, live: Live, proxy: Proxy, draw: Random) -> None:
-        self._live = live
-        self._proxy = proxy
-        self._draw = draw
-        self._config = live.plane.service_account(HOME, "mooring", server=proxy.url)
-        self._born = 0
+        self.live = live
+        self.proxy = proxy
+        self.draw = draw
+        self.identities: dict[str, str] = {}
+        """By name of a process: how the proxy calls it."""
 
-    def begin(self) -> None:
-        """Let there be two."""
-        while len(self._live.running) < 2:
-            name = f"life-{self._born}"
-            self._born += 1
-            self._live.launch(
-                POLICY,
-                name=name,
-                identity=name,
-                lease_duration=LEASE,
-                kubeconfig=str(self._config),
+    def begin(self, count: int = 2, lease: str = LEASE) -> None:
+        """Let so many run."""
+        while len(self.live.running) < count:
+            name = f"life-{len(self.identities)}"
+            config = self.live.plane.service_account(HOME, "mooring", server=self.proxy.url)
+            token = json.loads(config.read_text())["users"][0]["user"]["token"]
+            self.identities[name] = f"token …{token[-8:]}"
+            self.live.launch(
+                POLICY, name=name, identity=name, lease_duration=lease, kubeconfig=str(config)
             )
 
     def kill(self) -> None:
         """Kill the leader, now and then both, after some binds of which others are under way."""
-        live = self._live
-        live.plane.wait_for(lambda: self.leader() in live.running, 30, "one of them leads")
-        self.await_binds(self._draw.randint(1, 6), PATIENCE_S)
-        time.sleep(self._draw.choice((0, 0, self._draw.uniform(0, 0.1))))
+        self.until_one_leads()
+        self.await_binds(self.draw.randint(1, 6))
+        time.sleep(self.draw.choice((0, 0, self.draw.uniform(0, 0.1))))
         leader = self.leader()
-        for name in list(self._live.running):
-            if name == leader or self._draw.random() < 0.2:
-                self._live.kill(name)
+        for name in list(self.live.running):
+            if name == leader or self.draw.random() < 0.2:
+                self.live.kill(name)
 
-    def await_binds(self, count: int, patience_s: float) -> None:
+    def until_one_leads(self, but: str = "") -> str:
+        """Wait until a process leads that runs, and is another than that."""
+
+        def found() -> str:
+            leader = self.leader()
+            return leader if leader in self.live.running and leader != but else ""
+
+        leader: str = self.live.plane.wait_for(found, 30, "one of them leads")
+        return leader
+
+    def await_binds(self, count: int, patience_s: float = PATIENCE_S) -> None:
         """Wait until so many more binds have gone to the server."""
         before, end = self.binds(), time.monotonic() + patience_s
         while self.binds() < before + count and time.monotonic() < end:
@@ -74,13 +83,12 @@ class Lives:
 
     def binds(self) -> int:
         """Return how many binds have gone to the server."""
-        return sum(request.path.partition("?")[0].endswith("/binding")
-                   for request in self._proxy.requests)  # fmt: skip
+        return len(self.proxy.seen(word="/binding"))
 
     def leader(self) -> str:
         """Return who holds the lease."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/mooring"
-        return str(self._live.plane.api.get(path)["spec"].get("holderIdentity"))
+        return str(self.live.plane.api.get(path)["spec"].get("holderIdentity"))
 
 
 @pytest.mark.parametrize(
@@ -101,3 +109,69 @@ def test_gangs_stay_whole_however_often_the_scheduler_is_killed(
     load.fill()
     load.until_rest()
     load.check()
+
+
+@pytest.mark.parametrize(
+    ("faults", "gangs"), [(60, 16), pytest.param(500, 40, marks=pytest.mark.soak)]
+)
+def test_gangs_stay_whole_whatever_the_server_answers(
+    live: Live, proxy: Proxy, faults: int, gangs: int
+) -> None:
+    """Conflicts, lost answers, slow ones, cut watches: each is a detour, none is the end."""
+    load = Load(live, seed=faults, gangs=gangs)
+    lives = Lives(live, proxy, Random(faults))
+    lives.begin(lease="5s")
+    lives.until_one_leads()
+    proxy.faults = Faults(
+        seed=faults, http=0.1, reset=0.06, slow=0.06, cut=0.4, most=faults, agent="mooring"
+    )
+    end = time.monotonic() + 4 * faults
+    load.submit(gangs // 4)
+    while proxy.made.total() < faults and time.monotonic() < end:
+        lives.await_binds(4, patience_s=1.0)
+        load.submit(1 if load.left > gangs // 4 else 0)
+    load.fill()
+    load.until_rest()
+    load.check()
+    assert proxy.made.total() == faults, proxy.made
+
+
+@pytest.mark.parametrize(
+    ("rounds", "gangs"), [(2, 12), pytest.param(12, 40, marks=pytest.mark.soak)]
+)
+def test_a_frozen_leader_writes_nothing_when_it_thaws(
+    live: Live, proxy: Proxy, rounds: int, gangs: int
+) -> None:
+    """It is stopped with binds under way, and another leads; thawed, it finds itself deposed."""
+    load = Load(live, seed=rounds, gangs=gangs)
+    lives = Lives(live, proxy, Random(rounds))
+    lives.begin()
+    frozen = lives.until_one_leads()
+    for name in live.running:
+        live.until_synced(name)
+    for _ in range(rounds):
+        load.submit(gangs // (rounds + 1))
+        lives.await_binds(lives.draw.randint(1, 6))
+        frozen = lives.until_one_leads()
+        live.plane.signal(frozen, signal.SIGSTOP)
+        load.submit(1)
+        lives.until_one_leads(but=frozen)
+        lives.await_binds(lives.draw.randint(1, 6), patience_s=2.0)
+        live.plane.signal(frozen, signal.SIGCONT)
+    load.fill()
+    load.until_rest()
+    load.check()
+    assert not late_writes(lives)
+
+
+def late_writes(lives: Lives) -> list[str]:
+    """Return the writes that reached the server from one whose lease was over by then."""
+    names = {identity: name for name, identity in lives.identities.items()}
+    holder, until, late = "", 0.0, []
+    for request in sorted(lives.proxy.seen(writes=True), key=lambda each: each.forwarded or 0.0):
+        at, name = request.forwarded or 0.0, names[request.identity]
+        if "/leases" in request.path:
+            holder, until = name, at + float(LEASE.removesuffix("s"))
+        elif name != holder or at > until:
+            late.append(f"{name}: {request.method} {request.path}, {at - until:+.2f} s, {holder}")
+    return late

@@ -43,6 +43,11 @@ class Load:
         self.room = 8 * nodes
         live.plane.nodes(nodes)
 
+    @property
+    def left(self) -> int:
+        """Return how many gangs were not submitted yet."""
+        return len(self._left)
+
     def submit(self, count: int) -> None:
         """Submit the next gangs."""
         some, self._left = self._left[:count], self._left[count:]

@@ -1,7 +1,8 @@
 """Carries a plan out: bindings, evictions, nominations. What came of each is a fact for the loop.
 
-A bind whose answer was lost is looked up before anything else is done with its pod. A task whose
-pod does not exist yet keeps its place for a while: its controller is about to make it.
+A bind whose answer was lost is looked up, for as long as that takes, before anything else is done
+with its pod: its room is not free before it is known that it is not there. A task whose pod does
+not exist yet keeps its place for a while: its controller is about to make it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from mooring.kube.backoff import Backoff
 from mooring.kube.devices import devices_text
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.log import fields
+from mooring.kube.logins import CredentialsError
 from mooring.kube.names import DEVICES
 from mooring.kube.objects import Pod
 from mooring.kube.resources import PODS
@@ -23,7 +28,7 @@ from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping
 
     from mooring.kube.client import Client
     from mooring.kube.world import World
@@ -36,16 +41,24 @@ WORKERS = 64
 POD_COMES_S = 30.0
 """So long a task keeps its place while its pod does not exist."""
 REFUSED_S = 60.0
-"""So long a workload is left in peace after its eviction was refused."""
+"""So long a workload is left in peace after a budget refused its eviction."""
+FAILED_S = 5.0
+"""So long after an eviction failed for another reason."""
 TRIES = 5
+_FIRST_PAUSE_S = 0.05
+_MOST_PAUSE_S = 2.0
+_UNKNOWN = (Unanswered, Unreachable, CredentialsError)
 _LOG = logging.getLogger(__name__)
+
+
+Remember = Callable[[], Awaitable[None]]
 
 
 class Loop(Protocol):
     """Who is told what came of it."""
 
-    def fact(self, event: Event) -> None:
-        """Take a fact for the engine."""
+    def fact(self, event: Event, about: Pod | None = None) -> None:
+        """Take a fact for the engine; it is void if another pod has the task by now."""
 
     def seen(self, pod: Pod) -> None:
         """Take a pod as it is now."""
@@ -70,17 +83,30 @@ class Place:
     """When it is given up if its pod does not come."""
 
 
+class Fate(Enum):
+    """What became of a pod that was in doubt."""
+
+    GONE = "gone"
+    LEAVES = "leaves"
+    BOUND = "bound"
+    WAITS = "waits"
+
+
 class Carrier:
     """Carries plans out, with so many requests under way."""
 
-    def __init__(self, client: Client, world: World, loop: Loop) -> None:
+    def __init__(
+        self, client: Client, world: World, loop: Loop, remember: Remember | None = None
+    ) -> None:
         self._client = client
+        self._remember = remember
+        """Returns when all that was decided is stored, for another life."""
         self._world = world
         self._loop = loop
         self._jobs: deque[Coroutine[None, None, None]] = deque()
         self._wake = asyncio.Semaphore(0)
-        self._binding: dict[str, asyncio.Event] = {}
-        """Pods whose bind is under way."""
+        self._binding: dict[str, asyncio.Future[bool]] = {}
+        """Pods whose bind is under way; in the end: whether it was made."""
         self._expected: dict[Spot, Place] = {}
         """Tasks that have a place and no pod yet."""
         self._nominated: dict[str, str] = {}
@@ -115,9 +141,17 @@ class Carrier:
                 await self._jobs.popleft()
             except NotLeader as error:
                 self._loop.stop(str(error))
-                return
             finally:
                 self._under_way -= 1
+
+    async def rest(self, seconds: float) -> None:
+        """Return when nothing is under way any more, or the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.is_busy:  # noqa: ASYNC110 (at the end of a term only)
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            _LOG.warning("writes under way at the end", extra=fields(count=self._under_way))
 
     def _do(self, job: Coroutine[None, None, None]) -> None:
         self._jobs.append(job)
@@ -130,12 +164,14 @@ class Carrier:
         for decision in plan.decisions:
             if isinstance(decision, Bind):
                 self._bind_all(decision, now)
+        leaving: list[tuple[Spot, Pod]] = []
         for decision in plan.decisions:
             if isinstance(decision, Evict):
-                for spot in decision.spots:
-                    self._leave(spot, now)
+                leaving += self._who_leaves(decision.spots)
             elif isinstance(decision, Reserve):
                 self._nominate(decision)
+        if leaving:
+            self._do(self._leave(leaving, now))
 
     def look(self, now: float, entries: Mapping[str, Entry]) -> None:
         """Bind pods that have come by now, and give up places whose pods do not come."""
@@ -169,23 +205,36 @@ class Carrier:
                 self._expected[spot] = place
 
     def _begin(self, spot: Spot, pod: Pod, place: Place) -> None:
-        self._binding[pod.metadata.uid] = asyncio.Event()
+        self._binding[pod.metadata.uid] = asyncio.get_running_loop().create_future()
         self._do(self._bind(spot, pod, place))
 
     # -- bind -------------------------------------------------------------------------------
 
     async def _bind(self, spot: Spot, pod: Pod, place: Place) -> None:
         """Bind a pod; an answer that was lost is looked up, and then it is tried again."""
+        bound = False
         try:
-            for _ in range(TRIES):
-                why = await self._try_to_bind(pod, place)
-                if why:
-                    self._refused(spot, why)
-                if why is not None or await self._look_up(pod):
-                    return
-            self._refused(spot, "the API server does not answer")
+            bound = await self._is_bound(spot, pod, place)
         finally:
-            self._binding.pop(pod.metadata.uid).set()
+            under_way = self._binding.pop(pod.metadata.uid)
+            if not under_way.done():
+                under_way.set_result(bound)
+
+    async def _is_bound(self, spot: Spot, pod: Pod, place: Place) -> bool:
+        """Try to bind a pod until it is known what came of it; return whether it has a node."""
+        backoff = Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
+        for _ in range(TRIES):
+            why = await self._try_to_bind(pod, place)
+            if why is not None:
+                if why:
+                    self._refused(spot, pod, why)
+                return not why
+            fate = await self._look_up(pod)
+            if fate is not Fate.WAITS:
+                return fate is Fate.BOUND
+            await asyncio.sleep(backoff.next())
+        self._refused(spot, pod, "the API server does not bind it")
+        return False
 
     async def _try_to_bind(self, pod: Pod, place: Place) -> str | None:
         """Return why a bind was refused, empty if it was not; None: one has to look."""
@@ -197,69 +246,89 @@ class Carrier:
             )
         except ApiError as error:
             return None if error.status in (404, 409) else str(error)
-        except (Unanswered, Unreachable) as error:
+        except _UNKNOWN as error:
             _LOG.warning("bind unanswered", extra=fields(pod=meta.name, error=error))
             return None
         self._loop.bound(pod)
         return ""
 
-    async def _look_up(self, pod: Pod) -> bool:
-        """See what became of a pod whose bind is in doubt; return whether it is decided."""
-        meta = pod.metadata
-        try:
-            now = await self._client.get(PODS, meta.name, Pod, meta.namespace)
-        except ApiError as error:
-            if error.status == 404:
-                self._loop.gone(pod)
-                return True
-            return False
-        except (Unanswered, Unreachable):
-            return False
-        if now.metadata.uid != meta.uid:
+    async def _look_up(self, pod: Pod) -> Fate:
+        """See what became of a pod that is in doubt, for as long as it takes, and tell the loop."""
+        meta, backoff = pod.metadata, Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
+        now: Pod | None = None
+        while now is None:
+            try:
+                now = await self._client.get(PODS, meta.name, Pod, meta.namespace)
+            except (ApiError, *_UNKNOWN) as error:
+                if isinstance(error, ApiError) and error.status == 404:
+                    break
+                _LOG.warning("pod not readable", extra=fields(pod=meta.name, error=error))
+                await asyncio.sleep(backoff.next())
+        if now is None or now.metadata.uid != meta.uid:
             self._loop.gone(pod)
-            return True
-        if now.spec.node_name or now.metadata.deletion_timestamp:
-            self._loop.seen(now)
-            return True
-        return False
+            return Fate.GONE
+        self._loop.seen(now)
+        if now.metadata.deletion_timestamp:
+            return Fate.LEAVES
+        return Fate.BOUND if now.spec.node_name else Fate.WAITS
 
-    def _refused(self, spot: Spot, why: str) -> None:
+    def _refused(self, spot: Spot, pod: Pod, why: str) -> None:
         workload, group, task = spot
         _LOG.warning("bind refused", extra=fields(workload=workload, task=task, error=why))
-        self._loop.fact(BindRefused(workload, group, (task,), why))
+        self._loop.fact(BindRefused(workload, group, (task,), why), pod)
 
     # -- evict ------------------------------------------------------------------------------
 
-    def _leave(self, spot: Spot, now: float) -> None:
-        """Let a task leave: its pod is evicted; one that never came is forgotten."""
-        self._expected.pop(spot, None)
-        pod = self._world.pod_at(*spot)
-        if pod is None:
+    def _who_leaves(self, spots: Iterable[Spot]) -> Iterator[tuple[Spot, Pod]]:
+        """Yield the tasks that have pods to evict; one whose pod never came is forgotten."""
+        for spot in spots:
+            self._expected.pop(spot, None)
+            pod = self._world.pod_at(*spot)
+            if pod is not None:
+                yield spot, pod
+                continue
             workload, group, task = spot
             self._loop.fact(TasksChanged(workload, group, (task,), TaskState.PENDING))
-        else:
+
+    async def _leave(self, leaving: list[tuple[Spot, Pod]], now: float) -> None:
+        """Evict pods, once it is stored for whom they leave."""
+        if self._remember is not None:
+            await self._remember()
+        for spot, pod in leaving:
             self._do(self._evict(spot, pod, now))
 
     async def _evict(self, spot: Spot, pod: Pod, now: float) -> None:
-        meta = pod.metadata
-        bound = self._binding.get(meta.uid)
-        if bound is not None:
-            await bound.wait()
-        try:
-            await self._client.evict(meta.namespace, meta.name, uid=meta.uid)
-        except ApiError as error:
-            if error.status in (404, 409):
-                await self._look_up(pod)
+        """Evict a pod; one whose bind was not made stays, and waits again."""
+        under_way = self._binding.get(pod.metadata.uid)
+        if under_way is not None and not await under_way:
+            workload, group, task = spot
+            self._loop.fact(TasksChanged(workload, group, (task,), TaskState.PENDING))
+            return
+        backoff = Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
+        for _ in range(TRIES):
+            try:
+                await self._client.evict(
+                    pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid
+                )
+            except ApiError as error:
+                if error.is_budget or error.status not in (404, 409):
+                    until = now + (REFUSED_S if error.is_budget else FAILED_S)
+                    self._stays(spot, pod, str(error), until)
+                    return
+            except _UNKNOWN as error:
+                _LOG.warning("eviction unanswered", extra=fields(task=spot, error=error))
+            else:
                 return
-            self._stays(spot, str(error), now)
-        except (Unanswered, Unreachable) as error:
-            self._stays(spot, str(error), now)
+            if await self._look_up(pod) in (Fate.GONE, Fate.LEAVES):
+                return
+            await asyncio.sleep(backoff.next())
+        self._stays(spot, pod, "the API server does not evict it", now + FAILED_S)
 
-    def _stays(self, spot: Spot, why: str, now: float) -> None:
+    def _stays(self, spot: Spot, pod: Pod, why: str, until: float) -> None:
         workload, group, task = spot
         _LOG.warning("eviction refused", extra=fields(workload=workload, task=task, error=why))
-        self._world.refuse(workload, now + REFUSED_S)
-        self._loop.fact(TasksChanged(workload, group, (task,), TaskState.RUNNING))
+        self._world.refuse(workload, until)
+        self._loop.fact(TasksChanged(workload, group, (task,), TaskState.RUNNING), pod)
 
     # -- nominate ---------------------------------------------------------------------------
 
@@ -279,6 +348,6 @@ class Carrier:
         try:
             body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node}}
             await self._client.patch(PODS, meta.name, body, meta.namespace, sub="status")
-        except (ApiError, Unanswered, Unreachable) as error:
+        except (ApiError, *_UNKNOWN) as error:
             self._nominated.pop(meta.uid, None)
             _LOG.info("nomination failed", extra=fields(pod=meta.name, error=error))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mooring.engine import Engine
 from mooring.engine.check import EventError
 from mooring.journal import Recorded
-from mooring.kube.carry import Carrier
+from mooring.kube.advice import Advice
+from mooring.kube.carry import Carrier, Remember
 from mooring.kube.client import Client
 from mooring.kube.intake import Intake
 from mooring.kube.log import fields
@@ -26,7 +27,7 @@ from mooring.kube.moments import seconds
 from mooring.kube.tell import Tell
 from mooring.kube.verdict import Verdict
 from mooring.kube.watch import Batch
-from mooring.model.events import BindRefused, Ended, WorkloadChanged
+from mooring.model.events import BindRefused, Ended, TasksChanged, WorkloadChanged
 from mooring.model.plan import Bind
 from mooring.model.scenario import Scenario
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.005
 """Between two cycles: what happens in between is decided together."""
+REST_S = 1.0
+"""At the end of a term writes have so much more than the longest one may take."""
 LOOK_S = 5.0
 """So often it looks around even if nothing happens."""
 _LOG = logging.getLogger(__name__)
@@ -107,6 +110,8 @@ class Office:
     recorded: Recorded
     client: Client | None = None
     tell: Tell | None = None
+    remember: Remember | None = None
+    """Returns when all that was decided is stored."""
 
 
 class Driver:
@@ -121,6 +126,7 @@ class Driver:
         self._intake = Intake(world)
         self._office: Office | None = None
         self._carrier: Carrier | None = None
+        self._advice = Advice()
         self._observed: list[Event] = []
         self._stopped = ""
 
@@ -131,9 +137,10 @@ class Driver:
 
     # -- what the carrier tells ---------------------------------------------------------------
 
-    def fact(self, event: Event) -> None:
-        """Take a fact for the engine."""
-        self.inbox.do(lambda: self._correct(event))
+    def fact(self, event: Event, about: Pod | None = None) -> None:
+        """Take a fact for the engine; it is void if another pod has the task by now."""
+        office = self._office
+        self.inbox.do(lambda: self._correct(event, about) if office is self._office else None)
 
     def seen(self, pod: Pod) -> None:
         """Take a pod as it is now."""
@@ -153,8 +160,14 @@ class Driver:
         self._stopped = self._stopped or why
         self.inbox.do(lambda: None)
 
-    def _correct(self, event: Event) -> None:
+    def _correct(self, event: Event, about: Pod | None) -> None:
         """Tell the engine what came of a decision, unless the world has moved on since."""
+        if self._office is None:
+            return
+        if about is not None and isinstance(event, BindRefused | TasksChanged):
+            now = self.world.pod_at(event.workload, event.group, event.tasks[0])
+            if now is None or now.metadata.uid != about.metadata.uid:
+                return
         if isinstance(event, BindRefused):
             self._hearer.refused()
             self.world.unseat(event.workload, event.group, event.tasks)
@@ -182,7 +195,7 @@ class Driver:
         self.world.begin()
         work: asyncio.Task[None] | None = None
         if office.client is not None:
-            self._carrier = Carrier(office.client, self.world, self)
+            self._carrier = Carrier(office.client, self.world, self, office.remember)
             work = asyncio.create_task(self._carrier.run(), name="carry")
         try:
             while not self._stopped:
@@ -194,6 +207,9 @@ class Driver:
                     work.result()
             return self._stopped
         finally:
+            if self._carrier is not None and office.client is not None:
+                # Nothing that was sent may be done after we have looked at the world again.
+                await self._carrier.rest(office.client.limits.write_timeout_s + REST_S)
             self._carrier = self._office = None
             if work is not None:
                 work.cancel()
@@ -223,6 +239,8 @@ class Driver:
         took = time.perf_counter() - began
         if carrier is not None:
             carrier.carry_out(plan, now)
+        else:
+            self._advice.hear(plan)
         if office.tell is not None:
             self._tell_people(office.tell, plan)
         observed, self._observed = self._observed, []
