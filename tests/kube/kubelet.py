@@ -6,7 +6,8 @@
 
 A bound pod is set Running and Ready. A pod with the annotation `test/run-seconds` ends after so
 long as Succeeded, or as what `test/ends-as` says (Failed). A pod that is deleted is gone after
-`test/stop-seconds` (at once without it, and never later than its grace). On a node that is not
+`test/stop-seconds` (at once without it, and never later than its grace); as of a real kubelet, the
+last that is heard of it is that it Failed. On a node that is not
 Ready nothing happens, as if the machine were lost. `kubelet.paused = True` holds everything.
 """
 
@@ -161,8 +162,6 @@ class Kubelet:
             self._nodes[name] = node
             if new and self._on.get(name):
                 self._check(name)
-            for pod in list(self._on.get(name, {}).values()):
-                self._act(pod)
 
     def _pod_seen(self, change: str, pods: list[Object]) -> None:
         if change == "LISTED":
@@ -198,16 +197,14 @@ class Kubelet:
     # --- what is done
 
     def _act(self, pod: Object) -> None:
-        """Begin what a pod needs next, unless it is under way."""
-        if self.paused or not self._is_ready(pod["spec"]["nodeName"]):
-            return
+        """Begin what a pod needs next, unless it is under way; a lost node comes to it later."""
         phase = pod["status"].get("phase", "Pending")
         notes = pod["metadata"].get("annotations", {})
         if "deletionTimestamp" in pod["metadata"]:
             grace = pod["metadata"].get("deletionGracePeriodSeconds", _DEFAULT_GRACE_S)
             self._begin(pod, "stop", self._stop(pod, min(grace, float(notes.get(STOP_SECONDS, 0)))))
         elif phase == "Pending":
-            self._begin(pod, "run", self._set(pod, _running(pod)))
+            self._begin(pod, "run", self._start(pod))
         elif phase == "Running" and RUN_SECONDS in notes:
             ends_as = notes.get(ENDS_AS, "Succeeded")
             self._begin(pod, "end", self._end_later(pod, float(notes[RUN_SECONDS]), ends_as))
@@ -222,9 +219,11 @@ class Kubelet:
             work.close()
             return
         self._steps[key] = self._loop.create_task(work)
-        if step == "run":
-            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            self.ran[name] = pod["spec"]["nodeName"]
+
+    async def _start(self, pod: Object) -> None:
+        await self._until_ready(pod)
+        self.ran[_name(pod)] = pod["spec"]["nodeName"]
+        await self._set(pod, _running(pod))
 
     async def _end_later(self, pod: Object, seconds: float, phase: str) -> None:
         await asyncio.sleep(seconds)
@@ -234,6 +233,8 @@ class Kubelet:
     async def _stop(self, pod: Object, seconds: float) -> None:
         await asyncio.sleep(seconds)
         await self._until_ready(pod)
+        if pod["status"].get("phase") not in _OVER:
+            await self._set(pod, _ended(pod, "Failed"))
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
         await self._send("DELETE", _path(pod), body, "application/json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -121,3 +122,13 @@ def test_a_pod_takes_its_time_to_stop(plane: Plane, namespace: str, kubelet: Kub
     plane.wait_for(lambda: len(plane.pods(namespace)) == 1, what="quick is gone")
     assert "deletionTimestamp" in plane.pod("slow", namespace)["metadata"]
     plane.wait_for(lambda: not plane.pods(namespace), what="slow is gone")
+
+
+def test_a_paused_kubelet_goes_on_later(plane: Plane, namespace: str, kubelet: Kubelet) -> None:
+    plane.nodes(1)
+    kubelet.paused = True
+    plane.api.create(pod("a", namespace=namespace, nodeName="node-0"))
+    time.sleep(0.3)
+    assert not kubelet.ran
+    kubelet.paused = False
+    plane.wait_for(lambda: kubelet.ran == {f"{namespace}/a": "node-0"}, what="a runs")
