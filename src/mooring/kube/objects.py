@@ -260,7 +260,6 @@ class Condition(_Part, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: str = ""
 
 
 class PodStatus(_Part, frozen=True):

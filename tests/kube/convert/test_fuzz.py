@@ -15,6 +15,7 @@ import pytest
 from mooring.engine import Engine
 from mooring.engine.check import check_groups
 from mooring.kube.convert import Problems, node, seen, shape
+from mooring.kube.convert.pod import _KNOWN
 from mooring.kube.objects import Node, Pod, Unreadable, read_node, read_pod
 from mooring.model.cluster import Node as ModelNode
 from mooring.model.events import NodeJoined, Submitted
@@ -187,6 +188,21 @@ def test_pods_with_mistakes(seed: int) -> None:
             engine.observe(Submitted(Workload(f"w{number}", (PodGroup("main", made),))))
     engine.decide(0.0)
     assert 0 < understood < CASES // BATCHES
+
+
+def test_what_is_remembered_of_a_template_is_what_would_be_found_anew() -> None:
+    by = random.Random(6)
+    template = copy.deepcopy(POD)
+    for key in ("podAffinity", "podAntiAffinity"):
+        del template["spec"]["affinity"][key]
+    del template["spec"]["topologySpreadConstraints"]
+    read = [read_pod(mutate(by.choice((template, SHARED)), by)) for _ in range(500)]
+    pods = [each.rest if isinstance(each, Unreadable) else each for each in read]
+    remembered = [shape(each) for each in pods]
+    for each, found in zip(pods, remembered, strict=True):
+        _KNOWN.clear()
+        assert shape(each) == found
+    assert len(set(map(repr, remembered))) > 100
 
 
 def plain_node() -> ModelNode:

@@ -25,6 +25,8 @@ INSTANCES = "nvidia.com/mig-"
 FRACTION, MEMORY_OF, COUNT, MODEL = (
     f"{PREFIX}gpu-{word}" for word in ("fraction", "memory", "count", "model")
 )
+MARKS = (FRACTION, MEMORY_OF, COUNT, MODEL)
+"""Annotations, or labels, that say what is asked of devices."""
 REQUESTS = "spec.containers[*].resources.requests"
 DEVICES_MOST = 1_000_000
 

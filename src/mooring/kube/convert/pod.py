@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mooring.kube.convert.gpus import read_gpus
+import msgspec
+
+from mooring.kube.convert.gpus import MARKS, read_gpus
 from mooring.kube.convert.notes import Notes
 from mooring.kube.convert.requests import ALWAYS, total_requests
 from mooring.kube.convert.selectors import (
@@ -24,6 +26,7 @@ from mooring.policy.placing.constraints import TOLERATION_OPERATORS
 if TYPE_CHECKING:
     from mooring.kube.objects import Pod, Volume
     from mooring.kube.problems import Problems
+    from mooring.model.cluster import Labels
     from mooring.model.workload import SpreadTerm, TaskTerm
 
 PER_POD = frozenset(
@@ -56,6 +59,7 @@ EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 POLICIES = ("", "PreemptLowerPriority", "Never")
 PORT_MOST = 65_535
 PRIORITY_MOST = (1 << 31) - 1
+_encode = msgspec.msgpack.Encoder().encode
 NOT_YET = "use none of these with this scheduler: they are not supported yet"
 
 
@@ -69,9 +73,49 @@ class Around:
     """Labels that some term names (see `term_keys`): a shape has no others; None: all."""
 
 
+_KNOWN: dict[tuple[bytes, Labels], Shape | Problems] = {}
+"""What was found for pods that ask for the same: those of one template do."""
+_KNOWN_MOST = 1 << 14
+
+
 def shape(pod: Pod, around: Around | None = None) -> Shape | Problems:
     """Return what a pod asks for and where it may go, or all that cannot be understood of it."""
-    around, notes = around or Around(), Notes()
+    around = around or Around()
+    template = None if _looks_at_others(pod) else _template(pod)
+    if template is None:
+        return _shape(pod, around)
+    key = template, _labels(pod, around, set())
+    found = _KNOWN.get(key)
+    if found is None:
+        if len(_KNOWN) >= _KNOWN_MOST:
+            _KNOWN.clear()
+        found = _KNOWN[key] = _shape(pod, around)
+    return found
+
+
+def _looks_at_others(pod: Pod) -> bool:
+    """Return whether it depends on other pods, or on namespaces, where a pod may go."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    return bool(
+        spec.topology_spread_constraints
+        or (affinity and (affinity.pod_affinity or affinity.pod_anti_affinity))
+    )
+
+
+def _template(pod: Pod) -> bytes | None:
+    """Return all that a shape is made of, but labels and what is said of others; None: too odd."""
+    spec, meta = pod.spec, pod.metadata
+    if spec.node_name:
+        spec = msgspec.structs.replace(spec, node_name="")
+    marks = [texts.get(key) for texts in (meta.annotations, meta.labels) for key in MARKS]
+    try:
+        return _encode((spec, marks))
+    except (OverflowError, UnicodeEncodeError):
+        return None
+
+
+def _shape(pod: Pod, around: Around) -> Shape | Problems:
+    notes = Notes()
     _check(pod, notes)
     amounts, gpus = read_gpus(pod, total_requests(pod.spec, notes), notes)
     ports, host_ports = _ports(pod, notes)
@@ -173,18 +217,19 @@ def _social(pod: Pod, found: Shape, around: Around, notes: Notes) -> Shape:
             apart=reader.apart(apart, "spec.affinity.podAntiAffinity") if apart else (),
             spread=reader.spread(),
         )
-    labels = {**pod.metadata.labels, NAMESPACE: pod.metadata.namespace}
-    named = _named(found)
+    return replace(found, labels=_labels(pod, around, _named(found)))
+
+
+def _labels(pod: Pod, around: Around, named: set[str]) -> Labels:
+    """Return the labels of a pod that others see, and those that its own terms name."""
     seen = around.keys
-    return replace(
-        found,
-        labels=labels_of(
-            {
-                key: value
-                for key, value in labels.items()
-                if key in named or (key not in PER_POD if seen is None else key in seen)
-            }
-        ),
+    labels = {**pod.metadata.labels, NAMESPACE: pod.metadata.namespace}
+    return labels_of(
+        {
+            key: value
+            for key, value in labels.items()
+            if key in named or (key not in PER_POD if seen is None else key in seen)
+        }
     )
 
 
