@@ -150,6 +150,28 @@ class Live:
         )
         return found
 
+    def until_started(self, run: str, count: int, timeout: float = 30) -> dict[str, str]:
+        """Wait until so many pods of a job run; return their nodes, in order of their names."""
+
+        def started() -> dict[str, str]:
+            found = {
+                name: pod["spec"]["nodeName"]
+                for name, pod in sorted(self.pods(run=run).items())
+                if pod["status"].get("phase") == "Running"
+                and "deletionTimestamp" not in pod["metadata"]
+            }
+            return found if len(found) >= count else {}
+
+        found: dict[str, str] = self.plane.wait_for(
+            started, timeout, f"{count} of {run} run\n{self.plane.tail('mooring')}"
+        )
+        return found
+
+    def annotate(self, pod: str, notes: Object) -> None:
+        """Change annotations of a pod."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
+        self.plane.api.patch(path, {"metadata": {"annotations": notes}})
+
     def until_says(self, pod: str, reason: str, timeout: float = 20) -> str:
         """Wait until a pod says why it waits; return the message."""
 
@@ -174,6 +196,11 @@ def condition(pod: Object) -> Object:
     """Return the condition `PodScheduled` of a pod."""
     found = pod["status"].get("conditions", [])
     return next((each for each in found if each["type"] == "PodScheduled"), {})
+
+
+def stamped(at: float) -> str:
+    """Return a moment as annotations have it."""
+    return f"{at:.3f}"
 
 
 def devices(pod: Object) -> str:

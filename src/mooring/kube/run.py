@@ -21,17 +21,19 @@ from mooring.journal import Journal, Recorder
 from mooring.kube.audience import Audience
 from mooring.kube.client import Client, Limits
 from mooring.kube.driver import Driver, Inbox, Office, engine_of, start_of
-from mooring.kube.errors import ApiError, NotLeader, Unreachable
+from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.intake import ALWAYS, kinds_of
 from mooring.kube.kin import Owners
 from mooring.kube.kubeconfig import find_credentials
 from mooring.kube.lease import Lease, Term, Times, new_identity
 from mooring.kube.log import fields
+from mooring.kube.logins import CredentialsError
 from mooring.kube.meters import Meters
 from mooring.kube.names import SCHEDULER
 from mooring.kube.objects import PartialObject
 from mooring.kube.owners import Owner
 from mooring.kube.policyfile import Change, PolicyWatch, try_on
+from mooring.kube.resources import PODS, Resource
 from mooring.kube.serve import Health, Server
 from mooring.kube.store import NotOursError, Place, Saver, Store
 from mooring.kube.tell import Tell
@@ -46,10 +48,11 @@ if TYPE_CHECKING:
     from mooring.journal import Recorded
     from mooring.kube.owners import Ref
     from mooring.kube.policyfile import Refused
-    from mooring.kube.resources import Resource
     from mooring.model.scenario import Scenario
 
 NAMESPACE = "mooring"
+RECALL_S = 0.2
+"""So long after a failure the memory is asked for again."""
 ASK_S = 0.2
 """So often it asks for owners of unknown kinds."""
 _LOG = logging.getLogger(__name__)
@@ -96,6 +99,8 @@ class Process:
         self.policy = PolicyWatch(settings.policy) if settings.policy else None
         self.inbox = Inbox()
         self.driver: Driver | None = None
+        self._watches: dict[Resource, Watch[Any]] = {}
+        self._plurals: dict[tuple[str, str], Resource] = {}
         self._stopping = asyncio.Event()
 
     @property
@@ -142,6 +147,7 @@ class Process:
         kinds: list[tuple[Resource, type[Any]]] = [*ALWAYS, *((each, Owner) for each in found)]
         for resource, kind in kinds:
             watch: Watch[Any] = Watch(self.client, resource, kind, self.inbox.put)
+            self._watches[resource] = watch
             tasks.append(asyncio.create_task(watch.run(), name=f"watch {resource}"))
             synced.append(asyncio.create_task(watch.synced.wait()))
         stop = asyncio.create_task(self._stopping.wait())
@@ -159,27 +165,33 @@ class Process:
 
     async def _ask(self, world: World) -> None:
         """Ask for owners of kinds that nobody watches: only what they are named and owned by."""
-        plurals: dict[tuple[str, str], Resource] | None = None
         while True:
             await asyncio.sleep(ASK_S)
             for key, ref in list(world.unasked.items()):
-                del world.unasked[key]
-                if plurals is None or (ref.group, ref.kind) not in plurals:
-                    there = await self.client.discover()
-                    plurals = {(r[0].group, r[0].kind): r[0] for r in there.values()}
-                found = await self._metadata(plurals.get((ref.group, ref.kind)), ref)
+                try:
+                    found = await self._metadata(ref)
+                except (ApiError, Unreachable, CredentialsError) as error:
+                    _LOG.warning("owner not readable", extra=fields(owner=ref.name, error=error))
+                    break
+                world.unasked.pop(key, None)
                 if found is None:
                     self.inbox.do(partial(world.give_up, key))
                 else:
                     self.inbox.do(partial(world.put_owner, found))
 
-    async def _metadata(self, resource: Resource | None, ref: Ref) -> Owner | None:
-        """Return what owns an object, and what is written on it; None: it cannot be read."""
+    async def _metadata(self, ref: Ref) -> Owner | None:
+        """Return what owns an object, and what is written on it; None: we are not to know."""
+        if (ref.group, ref.kind) not in self._plurals:
+            there = await self.client.discover()
+            self._plurals = {(r[0].group, r[0].kind): r[0] for r in there.values()}
+        resource = self._plurals.get((ref.group, ref.kind))
         if resource is None:
             return None
         try:
             found = await self.client.get(resource, ref.name, PartialObject, ref.namespace)
-        except (ApiError, Unreachable):
+        except ApiError as error:
+            if error.status in (401, 429) or error.status >= 500:
+                raise
             return None
         if ref.uid and found.metadata.uid != ref.uid:
             return None
@@ -229,7 +241,8 @@ class Process:
         """Decide and carry out for one term."""
         settings = self.settings
         store = Store(fenced, replace(self.place, writer=lease.identity))
-        memory = Memory() if settings.advisor else await store.load()
+        memory = Memory() if settings.advisor else await self._recall(store, lease, term)
+        await self._catch_up(lease, term)
         start = start_of(self.file, memory, time.time())
         engine = engine_of(start)
         async with AsyncExitStack() as stack:
@@ -247,7 +260,7 @@ class Process:
                 saver = Saver(store, engine.memory, settings.memory_every_s)
                 saver.start(lambda: driver.stop("the memory was taken over"))
                 stack.push_async_callback(saver.stop)
-                office = Office(engine, recorded, fenced, tell)
+                office = Office(engine, recorded, fenced, tell, saver.flush)
                 self.meters.tell, self.meters.store = tell, store
             self.meters.begin()
             self.meters.policy = self.policy
@@ -257,8 +270,32 @@ class Process:
                 asyncio.create_task(_mind_lease(driver, lease, term), name="term"),
             ]
             stack.push_async_callback(_cancel, tasks)
+            if self._stopping.is_set():
+                return  # nobody told the driver, which was not at work yet
             why = await driver.lead(office, self.health.beat)
             _LOG.info("stopped", extra=fields(why=why, term=term.token))
+
+    async def _recall(self, store: Store, lease: Lease, term: Term) -> Memory:
+        """Return what an earlier life stored, however often it takes to ask; it is ours then."""
+        while True:
+            try:
+                return await store.load()
+            except (ApiError, Unanswered, Unreachable) as error:
+                _LOG.warning("memory not loaded", extra=fields(error=error))
+            await asyncio.sleep(RECALL_S)
+            lease.check_term(term)()
+            if self._stopping.is_set():
+                raise NotLeader("asked to stop")
+
+    async def _catch_up(self, lease: Lease, term: Term) -> None:
+        """Return when all is known that another leader bound: our watch may be behind."""
+        listed = asyncio.create_task(self._watches[PODS].again())
+        try:
+            while not listed.done() and not self._stopping.is_set():
+                lease.check_term(term)()
+                await asyncio.wait({listed}, timeout=RECALL_S)
+        finally:
+            await _cancel([listed])
 
     def _journal(
         self, stack: AsyncExitStack, engine: Engine, term: Term, start: Scenario

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -268,10 +268,23 @@ class Saver:
         self._memory = memory
         self._every_s = every_s
         self._task: asyncio.Task[None] | None = None
+        self._asked: list[asyncio.Future[None]] = []
+        """Who waits until all that is known is stored."""
+        self._stirred = asyncio.Event()
+
+    async def flush(self) -> None:
+        """Return when all that is known now is stored, or could not be."""
+        if self._task is None or self._task.done():
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._asked.append(done)
+        self._stirred.set()
+        await done
 
     def start(self, lost: Callable[[], None] = lambda: None) -> None:
         """Begin; `lost` is called if another has taken over."""
         self._task = asyncio.create_task(self._run(lost), name="memory")
+        self._task.add_done_callback(lambda _: self._answer())
 
     async def stop(self, within_s: float = 5.0) -> None:
         """Save a last time, for at most so long."""
@@ -288,14 +301,25 @@ class Saver:
 
     async def _run(self, lost: Callable[[], None]) -> None:
         while True:
-            began = time.monotonic()
+            self._stirred.clear()
+            asked = len(self._asked)
             try:
                 await self._store.save(self._memory())
             except (NotOursError, NotLeader) as error:
                 log.error("memory not ours", extra=fields(error=str(error)))
                 lost()
                 return
-            await asyncio.sleep(max(self._every_s - (time.monotonic() - began), 0.1))
+            self._answer(asked)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._every_s):
+                    await self._stirred.wait()
+
+    def _answer(self, count: int | None = None) -> None:
+        """Let the first of those go on who wait, or all."""
+        asked, self._asked = self._asked[:count], self._asked[len(self._asked[:count]) :]
+        for each in asked:
+            if not each.done():
+                each.set_result(None)
 
 
 # -- bytes ----------------------------------------------------------------------------------
