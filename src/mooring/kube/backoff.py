@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
+
+_ANY = Random()
+"""Shared by all that bring none: to make one takes longer than a bind."""
 
 
 @dataclass(slots=True)
@@ -12,7 +15,7 @@ class Backoff:
 
     first_s: float = 0.1
     most_s: float = 10.0
-    random: Random = field(default_factory=Random)
+    random: Random = _ANY
     tries: int = 0
 
     def next(self, at_least: float | None = None) -> float:

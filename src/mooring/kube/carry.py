@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -103,8 +102,7 @@ class Carrier:
         """Returns when all that was decided is stored, for another life."""
         self._world = world
         self._loop = loop
-        self._jobs: deque[Coroutine[None, None, None]] = deque()
-        self._wake = asyncio.Semaphore(0)
+        self._jobs: asyncio.Queue[Coroutine[None, None, None]] = asyncio.Queue()
         self._binding: dict[str, asyncio.Future[bool]] = {}
         """Pods whose bind is under way; in the end: whether it was made."""
         self._expected: dict[Spot, Place] = {}
@@ -121,7 +119,7 @@ class Carrier:
     @property
     def is_busy(self) -> bool:
         """Return whether binds or evictions are under way."""
-        return self._under_way > 0 or bool(self._jobs)
+        return self._under_way > 0 or not self._jobs.empty()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -130,15 +128,15 @@ class Carrier:
                 for _ in range(WORKERS):
                     group.create_task(self._work())
         finally:
-            while self._jobs:
-                self._jobs.popleft().close()
+            while not self._jobs.empty():
+                self._jobs.get_nowait().close()
 
     async def _work(self) -> None:
         while True:
-            await self._wake.acquire()
+            job = await self._jobs.get()
             self._under_way += 1
             try:
-                await self._jobs.popleft()
+                await job
             except NotLeader as error:
                 self._loop.stop(str(error))
             finally:
@@ -154,8 +152,7 @@ class Carrier:
             _LOG.warning("writes under way at the end", extra=fields(count=self._under_way))
 
     def _do(self, job: Coroutine[None, None, None]) -> None:
-        self._jobs.append(job)
-        self._wake.release()
+        self._jobs.put_nowait(job)
 
     # -- a plan -----------------------------------------------------------------------------
 
