@@ -377,7 +377,7 @@ class QueueStory(Story):
         """Decide; every plan is judged, and every eviction must be worth it."""
         settle(self.engine)
         moment = Moment(self.engine)
-        with Witness(self.engine.desk) as witness:
+        with Witness(self.engine) as witness:
             plan = super().decide()
         judge = Judge(moment, witness)
         judge.judge(plan)

@@ -105,11 +105,14 @@ class Guests:
 
 
 class Witness:
-    """Sees who was a guest when each exchange was made: within a cycle that changes."""
+    """Sees who was a guest, and what the shares were, when each exchange was made.
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.guests: dict[str, list[Guests]] = {}
+    Within a cycle that changes: units above a minimum are asked for only by who runs.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.desk = engine, engine.desk
+        self.guests: dict[str, list[tuple[Guests, Yardstick | None]]] = {}
         """By beneficiary, for each exchange in order."""
         self._last: Guests | None = None
 
@@ -123,7 +126,9 @@ class Witness:
 
         def many(victims: Iterable[Victim], beneficiary: str) -> list[tuple[str, str, int]]:
             guests = self._last or Guests.now(self.desk)
-            self.guests.setdefault(beneficiary, []).append(guests)
+            court = self.engine._court
+            yardstick = court._hall._yardstick if isinstance(court, DefaultCourt) else None
+            self.guests.setdefault(beneficiary, []).append((guests, yardstick))
             self._last = None
             return evict_many(victims, beneficiary)
 
@@ -307,6 +312,8 @@ class Judge:
         self.moment = moment
         self.witness = witness
         self.engine = moment.engine
+        self.yardstick: Yardstick | None = None
+        """Of the exchange that is looked at; None: nobody saw it."""
         self.exchanges = 0
         self._asked: dict[str, list[Evict]] = {}
         self._moved: dict[str, dict[Spot, Amounts]] = {}
@@ -506,8 +513,9 @@ class Judge:
         mine.charges.update(charges)
         if not grows:
             mine.held, mine.started = True, float(entry.start_number)
+        self.yardstick = None
         if gone and self.witness.guests.get(name):
-            moment.guests = self.witness.guests[name].pop(0)
+            moment.guests, self.yardstick = self.witness.guests[name].pop(0)
         # What was completed and asked to leave in one cycle is told as never completed.
         is_whole = self.moment.incomplete.isdisjoint(gone)
         if gone and self.is_default and is_whole:
@@ -559,7 +567,7 @@ class Exchange:
         self.name = name
         court = judge.engine._court
         assert isinstance(court, DefaultCourt)
-        self.yardstick: Yardstick = court.yardstick
+        self.yardstick: Yardstick = judge.yardstick or court.yardstick
         self.after = judge.moment
         self.before = Moment.__new__(Moment)
         self.before.engine, self.before.now, self.before.runs = judge.engine, 0.0, before

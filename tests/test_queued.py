@@ -75,7 +75,7 @@ def judged(scenario: Scenario, *plan: Decision) -> list[tuple[type, str, tuple[i
     for event in scenario.events():
         engine.observe(event)
     moment = Moment(engine)
-    with Witness(engine.desk) as witness:
+    with Witness(engine) as witness:
         found = engine.decide(scenario.now)
     if plan:
         found = Plan(plan)

@@ -1,6 +1,7 @@
 """Who claims what: demand of every queue, and the yardstick of shares that follows from it.
 
-Demand is what runs and what waits, so that no exchange of running work changes a share.
+Demand is what runs and what waits, so that no exchange of running work changes a share. Only units
+above a minimum are not asked for by who waits: the queue of one that leaves with some claims less.
 """
 
 from __future__ import annotations
