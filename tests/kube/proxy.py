@@ -93,6 +93,8 @@ class Request:
     fault: Fault | None
     forwarded: float | None = None
     """When its first byte went to the server; none: it never did."""
+    status: int | None = None
+    """What the server answered."""
 
     @property
     def is_write(self) -> bool:
@@ -266,6 +268,8 @@ class Proxy:
         up_writer.write(head.text() + body)
         self._went_on(request)
         answer = await _read_head(up_reader)
+        if answer is not None:
+            object.__setattr__(request, "status", int(answer.first.split(" ", 2)[1]))
         if answer is None or fault is Fault.LOST:
             raise _CutError
         writer.write(answer.text())

@@ -171,6 +171,8 @@ def late_writes(lives: Lives) -> list[str]:
     for request in sorted(lives.proxy.seen(writes=True), key=lambda each: each.forwarded or 0.0):
         at, name = request.forwarded or 0.0, names[request.identity]
         if "/leases" in request.path:
+            if request.status is None or request.status >= 300:
+                continue  # another was faster
             holder, until = name, at + float(LEASE.removesuffix("s"))
         elif name != holder or at > until:
             late.append(f"{name}: {request.method} {request.path}, {at - until:+.2f} s, {holder}")

@@ -179,6 +179,31 @@ def test_who_was_away_too_long_lists_again_and_sees_what_is_gone(
     asyncio.run(story())
 
 
+def test_who_asks_again_knows_all_that_was_written_before(plane: Plane, namespace: str) -> None:
+    """A stream may be behind, or be cut off and not know it; a new list is not."""
+
+    async def story() -> None:
+        async with Relay(plane.url) as relay, await watched(relay.url, plane) as client:
+            store = Store()
+            watch = Watch(client, CONFIG_MAPS, PartialObject, store, Select(namespace))
+            watch.pace = QUICK
+            task = asyncio.create_task(watch.run())
+            await watch.synced.wait()
+            for number in range(5):
+                plane.api.create(config_map(f"new-{number}") | {
+                    "metadata": {"name": f"new-{number}", "namespace": namespace}
+                })  # fmt: skip
+                await asyncio.gather(watch.again(), watch.again())
+                assert f"new-{number}" in store.objects
+            lists = watch.lists
+            plane.api.delete(f"/api/v1/namespaces/{namespace}/configmaps/new-0")
+            await until(lambda: "new-0" not in store.objects, "the stream goes on")
+            assert watch.lists == lists
+            task.cancel()
+
+    asyncio.run(story())
+
+
 def test_a_dead_connection_is_noticed(plane: Plane, namespace: str) -> None:
     async def story() -> None:
         async with (

@@ -55,9 +55,9 @@ class Load:
         self.live.submit(*some)
 
     def fill(self) -> None:
-        """Submit what is left, and then single pods: more than a gang leaves free that waits."""
+        """Submit what is left, and then more single pods than there is room: one always waits."""
         self.submit(len(self._left))
-        self.live.submit(*(pod(f"single-{i:02}", gpus=1) for i in range(MOST_PODS * MOST_GPUS)))
+        self.live.submit(*(pod(f"single-{i:02}", gpus=1) for i in range(self.room + 1)))
 
     # -- the end ------------------------------------------------------------------------------
 

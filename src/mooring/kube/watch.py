@@ -121,6 +121,23 @@ class Watch(Generic[T]):
         self._line = msgspec.json.Decoder(_Event[kind])  # type: ignore[valid-type]
         self._version = ""
         self._failures = 0
+        self._answer: aiohttp.ClientResponse | None = None
+        self._asked = 0
+        """How often somebody has asked for a new list, and how many of these were met."""
+        self._met = 0
+        self._news = asyncio.Event()
+        """Set, and replaced by another, with every list."""
+
+    async def again(self) -> None:
+        """Read everything again; return when that was delivered.
+
+        Then all is known that was written before the call, however far the stream was behind.
+        """
+        self._asked = wanted = self._asked + 1
+        if self._answer is not None:
+            self._answer.close()
+        while self._met < wanted:
+            await self._news.wait()
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -129,9 +146,10 @@ class Watch(Generic[T]):
             began = time.monotonic()
             wish: float | None = None
             try:
-                if not self._version:
+                if not self._version or self._met < self._asked:
                     await self._relist()
-                await self._follow()
+                if self._met == self._asked:
+                    await self._follow()
                 self._failures = 0
             except _Stale:
                 self._version = ""
@@ -143,7 +161,9 @@ class Watch(Generic[T]):
                 self._failed(error, gone=False)
             if time.monotonic() - began >= self.pace.steady_s:
                 backoff.reset()
-            await asyncio.sleep(backoff.next(wish))
+            if self._answer is None or self._met == self._asked:  # else nothing is wrong
+                await asyncio.sleep(backoff.next(wish))
+            self._answer = None
 
     def _failed(self, error: Exception, *, gone: bool) -> None:
         self._failures += 1
@@ -153,12 +173,16 @@ class Watch(Generic[T]):
             self._version = ""
 
     async def _relist(self) -> None:
+        asked = self._asked
         found = await self._client.list(self.resource, self._kind, self._select)
         self._heard()
         self._version = found.resource_version
         self.lists += 1
         self._receive(Replaced(self.resource, found.objects))
         self.synced.set()
+        self._met = asked
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     async def _follow(self) -> None:
         """Read one stream to its end."""
@@ -176,8 +200,10 @@ class Watch(Generic[T]):
             quiet_s=self.pace.quiet_s,
         )
         self.trouble = ""
+        self._answer = answer
         try:
-            await self._read(answer)
+            if self._met == self._asked:
+                await self._read(answer)
         finally:
             answer.close()
 
