@@ -24,6 +24,10 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CORDON = "node.kubernetes.io/unschedulable"
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "10Gi"}
 NARROW = {**ROOM, "cpu": "50m"}
+RESOURCES = (
+    *(("cpu", "m"), ("memory", "Mi"), ("ephemeral-storage", "Mi"), ("hugepages-2Mi", "Mi")),
+    *(("example.com/thing", ""), ("nvidia.com/gpu", "")),
+)
 
 
 @dataclass
@@ -37,6 +41,8 @@ class Case:
     there: list[Object] = field(default_factory=list)
     pod: Object = field(default_factory=dict)
     numbers: count[int] = field(default_factory=count)
+    turn: int = 0
+    """Which of its ways a predicate is tried in."""
 
     @property
     def stage(self) -> Object:
@@ -243,25 +249,27 @@ def near(case: Case, by: random.Random, allows: bool) -> None:
     term = _term_about(case, by, labels, other)
     key, terms = term["topologyKey"], [term]
     case.affinity("podAffinity")[REQUIRED] = terms
-    way = by.randint(0, 4)
-    if way == 0 and not other:  # the first of a flock
-        case.labels.update(labels)
-        if not allows:
-            case.add(_outside(case, by, key), labels=labels)
-    elif way == 1:  # two terms that one pod must meet
-        second = {f"too-{case.name}": "x"}
-        terms.append({**term, "labelSelector": _selector(by, second)})
-        where = _inside(case, by, key)
-        if allows:
-            case.add(where, int(other), labels={**labels, **second})
-        else:
-            case.add(where, int(other), labels=labels)
+    match case.turn % 5:
+        case 0:  # the first of a flock, wherever it likes, but not beside nobody
+            case.labels.update(labels)
+            term |= {"namespaces": list(case.namespaces)}
+            if not allows:
+                case.add(_outside(case, by, key), int(other), labels=labels)
+        case 1:  # the first of a flock, if it is in a domain at all
+            case.labels.update(labels)
+            term |= {"namespaces": list(case.namespaces)}
+            term["topologyKey"] = key if allows else f"none-{case.name}"
+        case 2:  # two terms that one pod must meet
+            second = {f"too-{case.name}": "x"}
+            terms.append({**term, "labelSelector": _selector(by, second)})
+            where = _inside(case, by, key)
+            case.add(where, int(other), labels={**labels, **(second if allows else {})})
             case.add(where, int(other), labels=second)
-    elif way == 2 and not allows:
-        _miss(case, by, labels, term, other)
-    else:
-        where = _inside(case, by, key) if allows else _outside(case, by, key)
-        case.add(where, int(other), labels=labels)
+        case 3 if not allows:
+            _miss(case, by, labels, term, other)
+        case _:
+            where = _inside(case, by, key) if allows else _outside(case, by, key)
+            case.add(where, int(other), labels=labels)
 
 
 def _miss(case: Case, by: random.Random, labels: Object, term: Object, other: bool) -> None:
@@ -323,34 +331,64 @@ def rivals(case: Case, by: random.Random, allows: bool) -> None:
 
 
 def spread(case: Case, by: random.Random, allows: bool) -> None:
-    """Topology spread: counts are drawn until the rule says what is wanted."""
+    """Topology spread, in a way that depends on the turn."""
     key, labels = f"spread-{case.name}", {f"even-{case.name}": "x"}
     for one, zone in zip(case.nodes, ("s0", "s1", "s2"), strict=True):
         one["metadata"]["labels"][key] = zone
-    if by.random() < 0.8:
-        case.labels.update(labels)
-    itself = int(f"even-{case.name}" in case.labels)
-    domains = by.choice((None, None, 3, 4))
-    while True:
-        skew, counts = by.randint(1, 2), [by.randint(0, 3) for _ in range(3)]
-        least = 0 if domains == 4 else min(counts)
-        if (counts[0] + itself - least <= skew) == allows:
-            break
-    for index, number in enumerate(counts):
-        for _ in range(number):
-            case.add(case.nodes[index], labels=labels)
-    case.add(case.stage, 1, labels=labels)  # of another namespace: it does not count
     term: Object = {
-        "maxSkew": skew,
+        "maxSkew": 1,
         "topologyKey": key,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": _selector(by, labels),
-        "nodeTaintsPolicy": by.choice(("Honor", "Ignore")),
-        "nodeAffinityPolicy": by.choice(("Honor", "Ignore")),
     }
-    if domains:
-        term["minDomains"] = domains
     case.spec["topologySpreadConstraints"] = [term]
+    case.add(case.stage, 1, labels=labels)  # of another namespace: it does not count
+    counts = (1, 1, 0)
+    case.labels.update(labels)
+    match case.turn % 6:
+        case 0:  # the last domain has none, and cannot be had by who does not tolerate it
+            case.nodes[2]["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"}]
+            term["nodeTaintsPolicy"] = "Honor" if allows else by.choice(("Ignore", None))
+        case 1:  # nor by who does not select it
+            for one in case.nodes[:2]:
+                one["metadata"]["labels"][f"{key}-on"] = "yes"
+            case.spec["nodeSelector"][f"{key}-on"] = "yes"
+            term["nodeAffinityPolicy"] = by.choice(("Honor", None)) if allows else "Ignore"
+        case 2:  # the stage has no such label
+            counts = (0, 0, 0)
+            if not allows:
+                del case.stage["metadata"]["labels"][key]
+        case 3:  # there must be one more domain, so that the emptiest counts as empty
+            counts = (1, 1, 1)
+            term["minDomains"] = 3 if allows else 4
+        case 4:  # only like versions count
+            counts = (0, 0, 0)
+            case.labels["version"] = "2"
+            version = "1" if allows else "2"
+            case.add(case.stage, labels={**labels, "version": version})
+            term["matchLabelKeys"] = ["version", "not-there"]
+        case _:
+            counts = _counts(case, by, labels, term, allows)
+    for where, number in zip(case.nodes, counts, strict=True):
+        for _ in range(number):
+            case.add(where, labels=labels)
+
+
+# wide: all that the rule depends on
+def _counts(
+    case: Case, by: random.Random, labels: Object, term: Object, allows: bool
+) -> tuple[int, int, int]:
+    """Draw counts until the rule says what is wanted."""
+    if by.random() < 0.3:
+        for key in labels:
+            del case.labels[key]
+    itself = int(next(iter(labels)) in case.labels)
+    while True:
+        term["maxSkew"] = by.randint(1, 2)
+        first, second, third = (by.randint(0, 3) for _ in range(3))
+        above = first + itself - min(first, second, third)
+        if (above <= term["maxSkew"]) == allows:
+            return first, second, third
 
 
 # -- ports and amounts ----------------------------------------------------------------------
@@ -380,27 +418,17 @@ def ports(case: Case, by: random.Random, allows: bool) -> None:
 
 def amounts(case: Case, by: random.Random, allows: bool) -> None:
     """Amounts: one more than there is, or just as much."""
-    resource, unit = by.choice(
-        (
-            ("cpu", "m"),
-            ("memory", "Mi"),
-            ("ephemeral-storage", "Mi"),
-            ("example.com/thing", ""),
-            ("nvidia.com/gpu", ""),
-            ("hugepages-2Mi", "Mi"),
-        )
-    )
+    resource, unit = by.choice(RESOURCES)
     step = 2 if resource.startswith("hugepages") else 1
     used, mine, first, beside = (step * by.randint(1, 4) for _ in range(4))
     _set(case.add(case.stage)["spec"]["containers"][0], resource, f"{used}{unit}")
-    way = by.randint(0, 3) if unit and step == 1 else 0
+    way = case.turn % 4 if unit and step == 1 else 0
     needed = _ask_for(case, resource, unit, (mine, first, beside)) if way else mine
     if not way:
         _set(case.spec["containers"][0], resource, f"{mine}{unit}")
     if way == 3 and resource in ("cpu", "memory"):
-        needed = mine + 7
-        case.spec["resources"] = {"requests": {resource: f"{needed + first + beside}{unit}"}}
-        needed += first + beside
+        needed = 100 + mine + first + beside
+        case.spec["resources"] = {"requests": {resource: f"{needed}{unit}"}}
     has = used + needed - (0 if allows else step)
     for kind in ("allocatable", "capacity"):
         case.stage["status"][kind] = {**case.stage["status"][kind], resource: f"{has}{unit}"}
@@ -458,5 +486,7 @@ def _one(name: str, seed: str, way: int, namespaces: tuple[str, str]) -> Case:
     others = by.sample([other for other in PREDICATES if other != target], by.randint(0, 2))
     for predicate in (*others, target):
         allows = predicate != target or not way
-        PREDICATES[predicate](case, random.Random(f"{seed}-{predicate}"), allows)
+        way_by = random.Random(f"{seed}-{predicate}")
+        case.turn = int(seed.rpartition("-")[2]) if predicate == target else way_by.randint(0, 99)
+        PREDICATES[predicate](case, way_by, allows)
     return case
