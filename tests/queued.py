@@ -457,7 +457,8 @@ def check_no_later(
 
     Without a shadow a newcomer may take what nobody was promised. Who is promised something only
     afterwards, as others end early, is promised what is left: that must not become later. With a
-    newcomer a queue may have a right to more, by which others leave for one: it has room then.
+    newcomer a queue may have a right to more, by which others leave for one: it has room then, and
+    whoever left ends later.
     Overtakers take a while to leave: who is promised something only when one before it has started
     after that is promised the later for it.
     """
@@ -481,11 +482,12 @@ def check_no_later(
 
 
 def starts_later(alone: Engine, together: Engine) -> bool:
-    """Return whether somebody has started in one engine, and later or not yet in another."""
-    started = {name: entry.started_at for name, entry in together.entries().items()}
+    """Return whether somebody runs in one engine, and since later or not at all in another."""
+    started = {n: e.started_at for n, e in together.entries().items() if e.has_begun}
     for name, entry in alone.entries().items():
         there = started.get(name)
-        if entry.started_at is not None and (there is None or there > entry.started_at):
+        runs = entry.has_begun and entry.started_at is not None
+        if runs and (there is None or there > (entry.started_at or 0.0)):
             return True
     return False
 
