@@ -466,7 +466,8 @@ def check_no_later(
     was, now = alone.shadow_starts(), together.shadow_starts()
     has_turns = alone.desk.tree.order[alone.desk.tree.index_of[queue]] == "backfill"
     for name, entry in alone.entries().items() if now and has_turns else ():
-        if entry.workload.queue == queue and alone.desk.priority(entry) >= priority:
+        is_first = entry.workload.queue == queue and alone.desk.priority(entry) >= priority
+        if is_first and not stands_behind(together, was):
             assert now.get(name, inf) <= was.get(name, inf), f"the turn of {name} comes later"
     for name in alone.desk.latest:
         of = alone.entries().get(name)
@@ -479,6 +480,20 @@ def check_no_later(
             if not has_turns or starts_later(alone, together):
                 told = max(told, before.get(name, told))
             assert late <= told, f"the latest start of {name} moves"
+
+
+def stands_behind(together: Engine, was: dict[str, float]) -> bool:
+    """Return whether another queue goes before that of a newcomer, which has had its turn.
+
+    One who waits for a flavor lets those by who need another. What they use, their queue uses: by
+    that it stands behind others, who come before the one that waits.
+    """
+    now, entries = together.shadow_starts(), together.entries()
+    if "newcomer" not in now or not together.desk.tree.pairs:
+        return False
+    sooner = [entries.get(name) for name, at in now.items() if at < was.get(name, inf)]
+    queue = entries["newcomer"].queue
+    return any(entry is not None and entry.queue != queue for entry in sooner)
 
 
 def starts_later(alone: Engine, together: Engine) -> bool:
