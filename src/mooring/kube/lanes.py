@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -59,12 +59,7 @@ class Lanes:
     ) -> Answer:
         """Send a request if the fence allows it, and return its answer."""
         lane = self._rested() or await self._connect(seconds * 0.7)
-        try:
-            if fence is not None:
-                fence()
-        except BaseException:
-            self._rest(lane)
-            raise
+        lane.socket.fence = fence
         timer = lane.loop.call_later(seconds, lane.give_up)
         sent_at = time.monotonic()
         try:
@@ -117,10 +112,10 @@ class Lanes:
         secure = self._credentials.ssl if self._secure else None
         try:
             async with asyncio.timeout(seconds):
+                made = await self._socket(loop)
                 _, lane = await loop.create_connection(
-                    lambda: _Lane(loop, self._ended),
-                    self._host,
-                    self._port,
+                    lambda: _Lane(loop, self._ended, made),
+                    sock=made,
                     ssl=secure,
                     server_hostname=(self._credentials.server_name or self._host)
                     if secure
@@ -132,10 +127,56 @@ class Lanes:
         self._all.add(lane)
         return lane
 
+    async def _socket(self, loop: asyncio.AbstractEventLoop) -> _Socket:
+        """Return a socket that is connected to the first address of the server that answers."""
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        problem: OSError = OSError("the name of the server has no address")
+        for family, kind, protocol, _, address in found:
+            made = _Socket(family, kind, protocol)
+            try:
+                made.setblocking(False)
+                await loop.sock_connect(made, address)
+            except OSError as error:
+                made.close()
+                problem = error
+            except BaseException:
+                made.close()
+                raise
+            else:
+                return made
+        raise problem
+
     def _ended(self, lane: _Lane) -> None:
         self._all.discard(lane)
         if lane in self._idle:
             self._idle.remove(lane)
+
+
+class _Refused(OSError):  # noqa: N818 (a fact, not a mistake)
+    """The fence said no. An `OSError`, for which the transport just ends the connection."""
+
+
+class _Socket(socket.socket):
+    """A socket that asks the fence right before the bytes of a request go to the kernel.
+
+    Between a question further up and that moment a process would encrypt, and could be frozen.
+    """
+
+    fence: Callable[[], None] | None = None
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send bytes, if they may go out."""
+        fence = self.fence
+        if fence is not None:
+            self.fence = None
+            try:
+                fence()
+            except Exception as refusal:
+                raise _Refused(str(refusal)) from refusal
+        return _raw_send(self, data, flags)
+
+
+_raw_send = socket.socket.send
 
 
 class _Lane(asyncio.Protocol):
@@ -143,8 +184,11 @@ class _Lane(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ended: Callable[[_Lane], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, ended: Callable[[_Lane], None], made: _Socket
+    ) -> None:
         self.loop = loop
+        self.socket = made
         self.reusable = False
         self.rests_since = 0.0
         self._ended = ended
@@ -169,7 +213,7 @@ class _Lane(asyncio.Protocol):
         """Take note of the connection."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        keep_alive(transport.get_extra_info("socket"))
+        keep_alive(self.socket)
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of an answer, and give the answer if that was the last piece."""
@@ -202,6 +246,10 @@ class _Lane(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell who waits."""
         self.reusable = False
+        waiter = self._waiter
+        if isinstance(error, _Refused) and error.__cause__ and waiter and not waiter.done():
+            self._waiter = None
+            waiter.set_exception(error.__cause__)
         self._fail(str(error) if error else "the server closed the connection")
         self._ended(self)
 
@@ -284,10 +332,8 @@ def _unchunked(come: bytes, at: int) -> bytes | None:
         at += size + 2
 
 
-def keep_alive(made: socket.socket | None) -> None:
+def keep_alive(made: socket.socket) -> None:
     """Let a socket notice within half a minute that the other side is gone."""
-    if made is None:
-        return
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):
