@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CORDON = "node.kubernetes.io/unschedulable"
-ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "10Gi"}
-NARROW = {**ROOM, "cpu": "50m"}
+SEAT = "example.com/seat"
+"""What every pod asks for, and nothing else decides about: nodes without it have no room."""
+NARROW = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "10Gi"}
+ROOM = {**NARROW, SEAT: "1"}
 RESOURCES = (
     *(("cpu", "m"), ("memory", "Mi"), ("ephemeral-storage", "Mi"), ("hugepages-2Mi", "Mi")),
     *(("example.com/thing", ""), ("nvidia.com/gpu", "")),
@@ -95,6 +97,7 @@ def new_case(name: str, by: random.Random, namespaces: tuple[str, str]) -> Case:
         requests={"cpu": "100m", "memory": "64Mi"},
         nodeSelector={"case": name},
     )
+    _set(case.spec["containers"][0], SEAT, "1")
     return case
 
 
