@@ -131,6 +131,8 @@ class Foreigners:
         self._changed: dict[str, None] = {}
         self._on: dict[str, dict[str, None]] = {}
         """Uids by node."""
+        self.unplaced: dict[str, str] = {}
+        """Nodes of those that the engine did not take, by uid: they are tried again and again."""
 
     def pods(self) -> dict[str, Pod]:
         """Return all of them, by uid."""
@@ -159,23 +161,29 @@ class Foreigners:
     def forget_told(self) -> None:
         """Let all of them be told again, to another engine."""
         self._told.clear()
+        self.unplaced.clear()
         self._changed = dict.fromkeys(self._pods)
 
-    def events(self, estate: Estate) -> Iterator[Event]:
-        """Yield who came and who left."""
-        changed, self._changed = self._changed, {}
+    def refuse(self, uid: str) -> None:
+        """Note that the engine did not take one, of whom it was just told."""
+        self.unplaced[uid] = self._told.pop(uid)[1]
+
+    def events(self, estate: Estate) -> Iterator[tuple[str, Event]]:
+        """Yield who came and who left, with their uids."""
+        changed, self._changed = {**self._changed, **dict.fromkeys(self.unplaced)}, {}
+        self.unplaced.clear()
         for uid in changed:
             pod = self._pods.get(uid)
             is_there = pod is not None and not is_over(pod) and pod.spec.node_name in estate
             told = self._told.get(uid)
             if told is not None and (not is_there or (pod and pod.spec.node_name != told[1])):
                 del self._told[uid]
-                yield Ended(told[0])
+                yield uid, Ended(told[0])
                 told = None
             if pod is not None and is_there and told is None:
                 event = _foreign(pod)
                 self._told[uid] = event.workload.name, pod.spec.node_name
-                yield event
+                yield uid, event
 
 
 def _foreign(pod: Pod) -> Adopted:

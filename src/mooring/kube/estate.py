@@ -17,7 +17,7 @@ from mooring.model.events import NodeChanged, NodeJoined, NodeLeft
 from mooring.model.resources import PODS, amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mooring.kube.objects import Node, Pod
     from mooring.model.cluster import Node as ModelNode
@@ -40,6 +40,8 @@ class Estate:
         """By node and uid: what the pods take that come with it."""
         self._told: dict[str, ModelNode] = {}
         self._changed: dict[str, None] = {}
+        self._alive: dict[str, bool] = {}
+        self._overfull: dict[str, None] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._told
@@ -49,8 +51,13 @@ class Estate:
 
     def is_alive(self, name: str) -> bool:
         """Return whether a node is there and ready."""
-        node = self._told.get(name)
-        return node is not None and node.ready
+        return name in self._told and self._alive.get(name, False)
+
+    def set_overfull(self, names: Iterable[str]) -> None:
+        """Say on which nodes there is more than they have: these get nothing new."""
+        before, self._overfull = self._overfull, dict.fromkeys(names)
+        self._changed |= {name: None for name in (*before, *self._overfull)
+                          if (name in before) != (name in self._overfull)}  # fmt: skip
 
     def put(self, node: Node) -> None:
         """Take in a node, or what is new about it."""
@@ -112,19 +119,23 @@ class Estate:
         given = self._objects.get(name)
         if given is None:
             self.problems.pop(name, None)
+            self._alive.pop(name, None)
             return None
         node = convert_node(given, self.levels)
         if isinstance(node, Problems):
             self.problems[name] = node
             told = self._told.get(name)
+            self._alive[name] = False
             return replace(told, ready=False) if told else None
         self.problems.pop(name, None)
+        self._alive[name] = node.ready
         left = dict(node.capacity)
         for taken in self._staff.get(name, {}).values():
             for resource, amount in taken:
                 if resource in left:
                     left[resource] = max(0, left[resource] - amount)
-        return replace(node, capacity=amounts(left))
+        is_ready = node.ready and name not in self._overfull
+        return replace(node, capacity=amounts(left), ready=is_ready)
 
 
 def comes_with_node(pod: Pod) -> bool:

@@ -44,9 +44,10 @@ class Intake:
         gone = [uid for uid in known if uid not in there]
         for uid in gone:
             self._drop(kind, known[uid])
-        for each in there.values():
+        new = [each for uid, each in there.items() if not _is_same(known.get(uid), each)]
+        for each in new:
             self._put(kind, each)
-        return len(gone) + len(there)
+        return len(gone) + len(new)
 
     def _put(self, kind: Resource, given: Any) -> None:
         self._known.setdefault(kind, {})[given.metadata.uid] = given
@@ -79,6 +80,12 @@ class Intake:
                 pass  # its pods go first
             case _:
                 world.drop_owner(named(found, kind))
+
+
+def _is_same(known: Any, given: Any) -> bool:
+    """Return whether an object is as it was: its version says so."""
+    version = given.metadata.resource_version
+    return known is not None and bool(version) and known.metadata.resource_version == version
 
 
 ALWAYS: tuple[tuple[Resource, type[Any]], ...] = (

@@ -22,14 +22,14 @@ from mooring.kube.groups import Grouping
 from mooring.kube.kin import Missing
 from mooring.kube.names import SCHEDULER
 from mooring.kube.problems import Problem, Problems
-from mooring.model.events import Ended, Event, Submitted, TasksChanged, WorkloadChanged
+from mooring.model.events import Adopted, Ended, Event, Submitted, TasksChanged, WorkloadChanged
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mooring.kube.kin import Owners
-    from mooring.kube.objects import Namespace, Pod, PodDisruptionBudget
+    from mooring.kube.objects import Namespace, ObjectMeta, Pod, PodDisruptionBudget
     from mooring.kube.owners import Owner, Ref
     from mooring.model.entry import Entry
     from mooring.model.topology import Topology
@@ -79,6 +79,8 @@ class World:
         """Crews that a budget did not let go, and until when that is believed."""
         self._short: dict[str, float] = {}
         """Since when workloads wait for their own pods, or are switched off by their owner."""
+        self._unplaced: dict[str, tuple[str, ...]] = {}
+        """Crews that are on nodes and that the engine did not take, with these nodes."""
         self._news: dict[str, None] = {}
         """Crews with other problems than before."""
         self._around = Around(self.namespaces)
@@ -90,6 +92,8 @@ class World:
     def put_pod(self, pod: Pod, problems: tuple[Problem, ...] = ()) -> None:
         """Take in a pod, or what is new about it; `problems` are of values that were left out."""
         meta, spec = pod.metadata, pod.spec
+        if self._is_old(pod):
+            return
         if problems or meta.uid in self._unreadable:
             self._unreadable[meta.uid] = problems
         if comes_with_node(pod):
@@ -119,6 +123,13 @@ class World:
         if spec.node_name:
             self._on.setdefault(spec.node_name, {})[name] = None
         self._dirty[name] = None
+
+    def _is_old(self, pod: Pod) -> bool:
+        """Return whether more is known of a pod: who asks knows it before the watch does."""
+        meta = pod.metadata
+        crew = self.crews.get(self._crew_of.get(meta.uid, ""))
+        known = crew.pods.get(meta.uid) if crew else None
+        return known is not None and _number(meta) < _number(known.metadata)
 
     def drop_pod(self, pod: Pod) -> None:
         """Take in that a pod is gone."""
@@ -261,7 +272,7 @@ class World:
         self.estate.forget_told()
         self._foreigners.forget_told()
         for crew in self.crews.values():
-            crew.workload = None
+            crew.workload, crew.problems = None, ()
             crew.seats.clear()
             crew.taken.clear()
         self._dirty = dict.fromkeys(self.crews)
@@ -274,20 +285,28 @@ class World:
             self._tell(observe, event)
             self._dirty |= self._on.get(node, {})
             self._foreigners.look_at(node)
-        for event in self._foreigners.events(self.estate):
-            self._tell(observe, event)
+        for uid, event in self._foreigners.events(self.estate):
+            if not isinstance(event, Adopted):
+                self._tell(observe, event)
+            elif self._adopt(observe, event):
+                self._foreigners.refuse(uid)
         for name, until in list(self._refused.items()):
             if until <= now:
                 del self._refused[name]
                 self._dirty[name] = None
-        self._touch(self.grouping.take_touched())
+        self._touch((*self._unplaced, *self.grouping.take_touched()))
         dirty, self._dirty = self._dirty, {}
         crews = [self.crews[name] for name in dirty if name in self.crews]
         crews.sort(key=lambda crew: (crew.workload is None, not _is_placed(crew)))
         fresh = [crew for crew in crews if not self._update(crew, entries.get(crew.name), observe)]
         fresh.sort(key=self._arrival)
+        unplaced, self._unplaced = self._unplaced, {}
         for crew in fresh:
-            self._introduce(crew, observe)
+            self._introduce(crew, observe, is_news=crew.name not in unplaced)
+        full = [node for nodes in self._unplaced.values() for node in nodes]
+        self.estate.set_overfull((*full, *self._foreigners.unplaced.values()))
+        for _, event in self.estate.events():
+            self._tell(observe, event)
 
     def _tell(self, observe: Observe, event: Event) -> bool:
         """Tell the engine a fact; return whether it was taken."""
@@ -382,7 +401,24 @@ class World:
             del self.crews[crew.name]
             self.grouping.forget(crew.name)
 
-    def _introduce(self, crew: Crew, observe: Observe) -> None:
+    def _adopt(self, observe: Observe, event: Adopted) -> str:
+        """Tell the engine of work that was found; return why it did not take it, else nothing.
+
+        Devices that cannot be true are left out. What does not fit at all is there all the same:
+        its nodes get nothing new until it does.
+        """
+        bare = [replace(each, devices=(0,) * len(each.tasks)) for each in event.placements]
+        why = ""
+        for each in (event, replace(event, placements=tuple(bare))):
+            try:
+                observe(each)
+            except EventError as error:
+                why = str(error)
+            else:
+                return ""
+        return why
+
+    def _introduce(self, crew: Crew, observe: Observe, *, is_news: bool) -> None:
         """Tell the engine of a workload that it does not know: it comes, or was found running."""
         if not any(not is_over(pod) for pod in crew.pods.values()):
             self._forget(crew)
@@ -391,13 +427,18 @@ class World:
         if workload is None:
             return
         crew.workload = workload
-        event = (
-            adopted(crew, workload, self.estate, self.grouping.finished(crew.name))
-            if _is_placed(crew)
-            else Submitted(workload)
-        )
-        if not self._tell(observe, event):
-            crew.problems = (Problem("", "", self.errors[-1]),)
+        if not _is_placed(crew):
+            if not self._tell(observe, Submitted(workload)):
+                crew.problems = (Problem("", "", self.errors[-1]),)
+            return
+        event = adopted(crew, workload, self.estate, self.grouping.finished(crew.name))
+        why = self._adopt(observe, event)
+        if not why:
+            return
+        crew.problems = (Problem("", "", why),)
+        self._unplaced[crew.name] = tuple(dict.fromkeys(seat.node for seat in crew.seats.values()))
+        if is_news:
+            self.errors.append(why)
 
     def _arrival(self, crew: Crew) -> tuple[bool, str, str]:
         """Return who is told first: who runs, then who came first."""
@@ -472,6 +513,12 @@ def _is_placed(crew: Crew) -> bool:
     return bool(crew.seats) or any(
         pod.spec.node_name and not is_over(pod) for pod in crew.pods.values()
     )
+
+
+def _number(meta: ObjectMeta) -> int:
+    """Return the version of an object; versions of one kind only grow."""
+    version = meta.resource_version
+    return int(version) if version.isdecimal() else 0
 
 
 def _has_failed(crew: Crew) -> bool:

@@ -1,0 +1,377 @@
+"""Objects come in, facts for the engine come out: stories without a server, with a real engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mooring.engine import Engine
+from mooring.kube.kin import Owners
+from mooring.kube.objects import PodDisruptionBudget, Unreadable, read, read_node
+from mooring.kube.world import World
+from mooring.model.memory import Memory
+from mooring.model.plan import Bind, Evict
+from mooring.model.queues import Queue
+from mooring.model.settings import Policy
+from mooring.model.topology import Topology
+from mooring.model.workload import TaskState
+from tests.kube.manifests import CREATED_S, Json, as_pod, job, job_pod, owner_of, pod
+from tests.kube.plane import node
+
+if TYPE_CHECKING:
+    from mooring.model.events import Event
+    from mooring.model.plan import Plan
+
+NODE, DEVICES = "nodeName", "mooring.dev/devices"
+
+
+class Tale:
+    """A world, an engine that leads, and hands that do at once what it decides."""
+
+    def __init__(self, nodes: int = 2, gpus: int = 8) -> None:
+        self.world = World(Topology(), Owners())
+        self.now = CREATED_S
+        self.pods: dict[str, Json] = {}
+        self._version = 0
+        self.take_over()
+        for number in range(nodes):
+            self.sees_node(f"node-{number}", gpus)
+
+    def take_over(self) -> None:
+        """Let another life begin, which knows only what can be seen."""
+        self.engine = Engine(Topology(), Policy(gang_grace_s=60), Memory(), (Queue("default"),))
+        self.world.begin()
+
+    # -- what is seen -------------------------------------------------------------------------
+
+    def sees(self, *things: Json) -> None:
+        """Bring pods and owners, as they are now."""
+        for thing in things:
+            if thing["kind"] == "Pod":
+                self._version += 1
+                thing["metadata"]["resourceVersion"] = str(self._version)
+                self.pods[thing["metadata"]["name"]] = thing
+                self.world.put_pod(as_pod(thing))
+            else:
+                self.world.put_owner(owner_of(thing))
+
+    def sees_node(self, name: str, gpus: int = 8) -> None:
+        """Bring a node."""
+        found = read_node(node(name, gpus))
+        assert not isinstance(found, Unreadable)
+        self.world.estate.put(found)
+
+    def loses(self, *things: Json) -> None:
+        """Bring that pods or owners are gone."""
+        for thing in things:
+            if thing["kind"] == "Pod":
+                del self.pods[thing["metadata"]["name"]]
+                self.world.drop_pod(as_pod(thing))
+            else:
+                self.world.drop_owner(owner_of(thing))
+
+    def turns(self, name: str, phase: str = "", **more: Any) -> Json:
+        """Let a pod go on: `node`, `deleted`, `gates`, `devices`."""
+        old = self.pods[name]
+        meta, spec = {**old["metadata"]}, {**old["spec"]}
+        if "node" in more:
+            spec[NODE] = more["node"]
+        if "devices" in more:
+            meta["annotations"] = meta.get("annotations", {}) | {DEVICES: more["devices"]}
+        if "deleted" in more:
+            meta["deletionTimestamp"] = "2026-05-01T12:30:00Z"
+        if "gates" in more:
+            spec["schedulingGates"] = more["gates"]
+        status = {"phase": phase} if phase else old["status"]
+        new = {**old, "metadata": meta, "spec": spec, "status": status}
+        self.sees(new)
+        return new
+
+    # -- what is decided ----------------------------------------------------------------------
+
+    def tells(self) -> list[str]:
+        """Tell the engine what is new; return the kinds of facts, with states of tasks."""
+        facts: list[str] = []
+
+        def observe(event: Event) -> None:
+            self.engine.observe(event)
+            state = getattr(event, "state", None)
+            facts.append(type(event).__name__ + (f" {state.name.lower()}" if state else ""))
+
+        self.world.settle(self.now, self.engine.entries(), observe)
+        assert not self.world.errors, self.world.errors
+        return facts
+
+    def stumbles(self) -> list[str]:
+        """Return what the engine did not take, once."""
+        self.world.settle(self.now, self.engine.entries(), self.engine.observe)
+        errors, self.world.errors = self.world.errors, []
+        return errors
+
+    def decides(self, seconds: float = 1.0) -> dict[str, str]:
+        """Settle, decide and bind; return where pods went, and `-` for those that must leave."""
+        self.now += seconds
+        self.tells()
+        plan: Plan = self.engine.decide(self.now)
+        done: dict[str, str] = {}
+        for decision in plan.decisions:
+            if isinstance(decision, Bind):
+                placement = decision.placement
+                nodes = dict(zip(placement.tasks, placement.nodes, strict=True))
+                masks = dict(zip(placement.tasks, placement.devices, strict=True))
+                found = self.world.seat(decision.workload, placement.group, nodes)
+                assert len(found) == len(nodes), "every task has its pod"
+                for task, each in found.items():
+                    bits = [str(i) for i in range(16) if masks[task] >> i & 1]
+                    name = each.metadata.name
+                    done[name] = nodes[task]
+                    self.turns(name, node=nodes[task], devices=",".join(bits))
+            elif isinstance(decision, Evict):
+                for spot in decision.spots:
+                    leaves = self.world.pod_at(*spot)
+                    assert leaves is not None
+                    done[leaves.metadata.name] = "-"
+        return done
+
+    def states(self, workload: str, group: str = "main") -> str:
+        """Return the states of the tasks of a group, a letter each."""
+        entry = self.engine.entries()[workload]
+        return "".join(TaskState(each).name[0] for each in entry.members[group].states)
+
+
+def gang(size: int, gpus: int = 8, name: str = "train") -> tuple[Json, list[Json]]:
+    owner = job(name, size, indexed=True)
+    return owner, [job_pod(owner, index, gpus=gpus) for index in range(size)]
+
+
+def test_pods_that_come_before_their_owner_wait_for_it() -> None:
+    """A watch of Jobs may be behind the watch of pods."""
+    tale = Tale()
+    owner, pods = gang(2)
+    tale.sees(*pods)
+    assert tale.tells() == ["NodeJoined", "NodeJoined"]
+    tale.sees(owner)
+    assert tale.tells() == ["Submitted"]
+    assert sorted(tale.decides().values()) == ["node-0", "node-1"]
+
+
+def test_a_gang_waits_until_all_its_pods_are_there() -> None:
+    tale = Tale()
+    owner, (first, second) = gang(2)
+    tale.sees(owner, first)
+    assert not tale.decides()
+    tale.sees(second)
+    assert len(tale.decides()) == 2
+
+
+def test_gated_pods_are_not_there_yet() -> None:
+    tale = Tale()
+    owner, pods = gang(2)
+    pods[1]["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+    tale.sees(owner, *pods)
+    assert not tale.decides()
+    tale.turns("train-1-x", gates=[])
+    assert len(tale.decides()) == 2
+
+
+def test_another_pod_may_come_while_the_old_one_leaves() -> None:
+    """Its task is free once the old one is gone, and not before; then the new one has it."""
+    tale = Tale()
+    owner, pods = gang(2)
+    tale.sees(owner, *pods)
+    tale.decides()
+    for each in pods:
+        tale.turns(each["metadata"]["name"], "Running")
+    tale.tells()
+    left = tale.turns("train-1-x", deleted=True)
+    tale.sees(job_pod(owner, 1, suffix="y", gpus=8))
+    assert not tale.decides()
+    assert tale.states("lab/job/train") == "RR"  # one runs, one is releasing
+    tale.loses(left)
+    assert tale.decides() == {"train-1-y": left["spec"][NODE]}
+
+
+def test_a_pod_that_another_has_bound_is_counted_where_it_is() -> None:
+    tale = Tale()
+    tale.sees(pod("a", gpus=8))
+    assert tale.decides() == {"a": "node-0"}
+    tale.turns("a", "Running", node="node-1", devices="")
+    tale.sees(pod("b", gpus=8))
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_old_news_of_a_pod_are_no_news() -> None:
+    """Who has asked for a pod knows more than the watch, which tells the older story later."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    older = as_pod(tale.pods["a"])
+    assert tale.decides() == {"a": "node-0"}
+    tale.tells()
+    tale.world.put_pod(older)
+    tale.sees(pod("b", gpus=8))
+    assert not tale.decides()
+    tale.turns("a", "Running")
+    assert tale.tells() == ["TasksChanged running"]
+
+
+def test_a_lost_node_gives_its_members_back_and_takes_new_ones_when_it_is_back() -> None:
+    tale = Tale()
+    owner, pods = gang(2)
+    tale.sees(owner, *pods)
+    where = tale.decides()
+    lost = where["train-0-x"]
+    tale.world.estate.drop(lost)
+    assert not tale.decides()
+    gone = tale.turns("train-0-x", deleted=True)
+    tale.loses(gone)
+    tale.sees(job_pod(owner, 0, suffix="y", gpus=8))
+    assert not tale.decides(), "there is no room for it"
+    tale.sees_node(lost)
+    assert tale.decides() == {"train-0-y": lost}
+
+
+def test_a_node_that_comes_back_with_its_pods_is_not_given_twice() -> None:
+    """It was only away: the pod still runs there."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    tale.decides()
+    tale.turns("a", "Running")
+    tale.tells()
+    tale.world.estate.drop("node-0")
+    tale.decides()
+    tale.sees_node("node-0")
+    tale.sees(pod("b", gpus=8))
+    assert not tale.decides()
+    assert tale.states("lab/pod/a") == "R"
+
+
+def test_half_a_gang_is_completed_by_the_next_life() -> None:
+    tale = Tale(nodes=4)
+    owner, pods = gang(4)
+    tale.sees(owner, *pods)
+    tale.turns("train-1-x", node="node-1", devices="0,1,2,3,4,5,6,7")
+    tale.turns("train-2-x", "Running", node="node-2", devices="0,1,2,3,4,5,6,7")
+    tale.take_over()
+    assert tale.decides() == {"train-0-x": "node-0", "train-3-x": "node-3"}
+
+
+def test_half_a_gang_without_room_is_undone_after_its_grace() -> None:
+    tale = Tale(nodes=2)
+    owner, pods = gang(3)
+    tale.sees(owner, *pods)
+    tale.turns("train-0-x", node="node-0", devices="0,1,2,3,4,5,6,7")
+    tale.take_over()
+    assert not tale.decides()
+    assert not tale.decides(50)
+    assert tale.decides(20) == {"train-0-x": "-"}
+
+
+def test_who_was_not_let_go_is_left_in_peace_for_a_while() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    tale.decides()
+    tale.turns("a", "Running")
+    tale.tells()
+    assert tale.engine.entries()["lab/pod/a"].workload.preemptible
+    tale.world.refuse("lab/pod/a", tale.now + 60)
+    tale.tells()
+    assert not tale.engine.entries()["lab/pod/a"].workload.preemptible
+    tale.now += 61
+    tale.tells()
+    assert tale.engine.entries()["lab/pod/a"].workload.preemptible
+
+
+def test_who_has_no_disruptions_left_does_not_leave() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8, labels={"app": "web"}))
+    tale.decides()
+    tale.turns("a", "Running")
+    budget: Json = {"metadata": {"name": "keep", "namespace": "lab", "uid": "budget"}}
+    budget |= {"spec": {"selector": {"matchLabels": {"app": "web"}}}}
+    for allowed in (0, 1):
+        found = read(PodDisruptionBudget, budget | {"status": {"disruptionsAllowed": allowed}})
+        assert not isinstance(found, Unreadable)
+        tale.world.put_budget(found)
+        tale.tells()
+        assert tale.engine.entries()["lab/pod/a"].workload.preemptible is bool(allowed)
+
+
+def test_a_job_with_more_completions_than_pods_at_once_goes_on_to_its_end() -> None:
+    tale = Tale(nodes=1, gpus=2)
+    owner = job("sweep", 2, completions=4)
+    tale.sees(owner)
+    for number in range(2):
+        tale.sees(job_pod(owner, number, gpus=1))
+    assert len(tale.decides()) == 2
+    for number in range(2, 4):
+        tale.turns(f"sweep-{number - 2}-x", "Running")
+        tale.tells()
+        tale.turns(f"sweep-{number - 2}-x", "Succeeded")
+        tale.sees(job_pod(owner, number, gpus=1))
+        assert tale.decides() == {f"sweep-{number}-x": "node-0"}
+    for number in range(2, 4):
+        tale.turns(f"sweep-{number}-x", "Succeeded")
+    over = {"conditions": [{"type": "Complete", "status": "True"}]}
+    tale.sees({**owner, "status": over})
+    assert tale.tells()[-1] == "Ended"
+
+
+def test_a_pod_without_owner_that_is_deleted_has_ended() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8), pod("b", gpus=8, creationTimestamp="2026-05-01T12:00:01Z"))
+    assert tale.decides() == {"a": "node-0"}
+    tale.turns("a", "Running")
+    left = tale.turns("a", deleted=True)
+    assert not tale.decides()
+    tale.loses(left)
+    assert tale.decides() == {"b": "node-0"}
+    assert "lab/pod/a" not in tale.engine.entries()
+
+
+def test_another_pod_of_the_same_name_is_another_workload() -> None:
+    """The old one is still leaving when its successor comes."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    tale.decides()
+    tale.turns("a", "Running")
+    left = tale.turns("a", deleted=True)
+    again = pod("a", gpus=8)
+    again["metadata"]["uid"] = "uid-a-again"
+    tale.world.put_pod(as_pod(again))
+    assert not tale.decides()
+    tale.world.drop_pod(as_pod(left))
+    tale.pods["a"] = again
+    assert tale.decides() == {"a": "node-0"}
+
+
+def test_what_cannot_be_understood_is_told_again_in_another_term() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=1, annotations={"mooring.dev/min": "many"}))
+    tale.tells()
+    assert [name for name, _ in tale.world.take_news()] == ["lab/pod/a"]
+    tale.take_over()
+    tale.tells()
+    assert [name for name, _ in tale.world.take_news()] == ["lab/pod/a"]
+
+
+def test_pods_whose_devices_cannot_be_true_still_take_their_room() -> None:
+    """Two say that they have the same device: both are there, and nobody else fits beside them."""
+    tale = Tale(nodes=1, gpus=2)
+    for name in ("a", "b"):
+        tale.sees(pod(name, gpus=1, node="node-0", phase="Running", annotations={DEVICES: "0"}))
+    tale.tells()
+    tale.sees(pod("c", gpus=1))
+    assert not tale.decides()
+
+
+def test_more_than_a_node_has_still_takes_all_of_it() -> None:
+    """Somebody bound too much by hand; it is there all the same."""
+    tale = Tale(nodes=1, gpus=2)
+    for name in ("a", "b", "c"):
+        tale.sees(pod(name, gpus=1, node="node-0", phase="Running"))
+    assert len(tale.stumbles()) == 1
+    tale.sees(pod("d", gpus=1))
+    assert not tale.decides()
+    tale.loses(tale.pods["a"])
+    assert not tale.decides()
+    tale.loses(tale.pods["b"])
+    assert tale.decides() == {"d": "node-0"}
