@@ -15,6 +15,7 @@ from mooring.model.settings import Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState
 from tests.kube.manifests import CREATED_S, Json, as_pod, job, job_pod, owner_of, pod
+from tests.kube.manifests import thing as some
 from tests.kube.plane import node
 
 if TYPE_CHECKING:
@@ -353,6 +354,18 @@ def test_what_cannot_be_understood_is_told_again_in_another_term() -> None:
     assert [name for name, _ in tale.world.take_news()] == ["lab/pod/a"]
 
 
+def test_all_mistakes_are_told_wherever_they_are_found() -> None:
+    """Some are found when the shape of a pod is read, others when its annotations are."""
+    tale = Tale(nodes=1)
+    notes = {"mooring.dev/gpu-fraction": "half", "mooring.dev/min": "many"}
+    owner = job("odd", 1, annotations={"mooring.dev/quue": "default"})
+    tale.sees(owner, job_pod(owner, 0, gpus=0, annotations=notes))
+    tale.tells()
+    ((_, lines),) = tale.world.take_news()
+    for name in ("gpu-fraction", "min", "quue"):
+        assert any(name in line for line in lines), lines
+
+
 def test_pods_whose_devices_cannot_be_true_still_take_their_room() -> None:
     """Two say that they have the same device: both are there, and nobody else fits beside them."""
     tale = Tale(nodes=1, gpus=2)
@@ -375,3 +388,74 @@ def test_more_than_a_node_has_still_takes_all_of_it() -> None:
     assert not tale.decides()
     tale.loses(tale.pods["b"])
     assert tale.decides() == {"d": "node-0"}
+
+
+def foreign(name: str, **more: Any) -> Json:
+    """Return a pod that another scheduler has bound."""
+    found = pod(name, **{"node": "node-0", "phase": "Running", **more})
+    found["spec"]["schedulerName"] = "default-scheduler"
+    return found
+
+
+def with_claim(given: Json) -> Json:
+    """Return a pod with a volume that this scheduler does not understand."""
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    return {**given, "spec": {**given["spec"], "volumes": [claim]}}
+
+
+def test_a_number_of_thousands_of_digits_is_no_device() -> None:
+    """Everybody may write on his pods what he likes; it must not stop the scheduler."""
+    tale = Tale(nodes=1, gpus=2)
+    tale.sees(foreign("a", annotations={DEVICES: "9" * 5000}))
+    tale.tells()
+    assert "lab/foreign/a" in tale.engine.entries()
+
+
+def test_what_others_have_placed_takes_its_room_whatever_it_uses() -> None:
+    """Most pods of others have volumes; they would not be placed here, but they are there."""
+    tale = Tale(nodes=1, gpus=2)
+    tale.sees(with_claim(foreign("a", gpus=2)), pod("b", gpus=1))
+    assert not tale.decides()
+
+
+def test_a_pod_of_ours_that_cannot_be_understood_takes_its_room_where_it_is() -> None:
+    """Its node was written by hand."""
+    tale = Tale(nodes=1, gpus=2)
+    tale.sees(with_claim(pod("a", gpus=2, node="node-0", phase="Running")), pod("b", gpus=1))
+    assert not tale.decides()
+    tale.loses(tale.pods["a"])
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_a_pod_that_still_leaves_after_its_owner_takes_its_room() -> None:
+    """A Job was deleted and we began anew: its owner will never be seen."""
+    tale = Tale(nodes=1)
+    owner, (member,) = gang(1)
+    tale.sees(member)
+    tale.turns("train-0-x", "Running", node="node-0", devices="0,1,2,3,4,5,6,7", deleted=True)
+    tale.sees(pod("b", gpus=8))
+    assert not tale.decides()
+    tale.sees(owner)
+    assert "Adopted" in tale.tells()
+    tale.loses(tale.pods["train-0-x"])
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_who_waits_for_an_owner_in_vain_leaves_nothing_behind() -> None:
+    tale = Tale(nodes=1)
+    _, (member,) = gang(1)
+    tale.sees(member)
+    tale.loses(member)
+    assert not tale.world._orphans
+    assert not tale.world._orphan_of
+
+
+def test_a_pod_on_a_node_that_is_gone_does_not_run() -> None:
+    """After a restart it must not be taken for one that runs somewhere: its successor starts."""
+    tale = Tale(nodes=1)
+    owner = some("apps/v1", "ReplicaSet", "web", {"replicas": 1})
+    tale.sees(owner, pod("web-1", owner, gpus=8, node="gone", phase="Running"))
+    assert "Submitted" in tale.tells()
+    tale.loses(tale.pods["web-1"])
+    tale.sees(pod("web-2", owner, gpus=8))
+    assert tale.decides() == {"web-2": "node-0"}

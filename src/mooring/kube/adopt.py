@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.kube.convert import shape as shape_of
+from mooring.kube.convert import seen
 from mooring.kube.crew import Seat, is_over, state_of
 from mooring.kube.devices import devices_mask
 from mooring.kube.moments import seconds
 from mooring.kube.names import DEVICES
-from mooring.kube.problems import Problems
 from mooring.model.events import Adopted, Ended
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
 
@@ -188,9 +187,7 @@ class Foreigners:
 
 def _foreign(pod: Pod) -> Adopted:
     """Return a pod that another scheduler placed, as a workload."""
-    shape = shape_of(pod)
-    if isinstance(shape, Problems):
-        shape = Shape()
+    shape = seen(pod)
     meta, node = pod.metadata, pod.spec.node_name
     name = f"{meta.namespace}/foreign/{meta.name}"
     since = seconds(pod.status.start_time) or seconds(meta.creation_timestamp) or 0.0

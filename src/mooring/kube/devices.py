@@ -20,9 +20,14 @@ def devices_mask(text: str, *, mig: bool = False) -> int | None:
     mask = 0
     for part in text.split(","):
         device, dot, part_of = part.strip().partition(".")
-        if bool(dot) != mig or not device.isdecimal() or int(device) > MOST:
+        if bool(dot) != mig or not _is_number(device) or int(device) > MOST:
             return None
-        if mig and not (part_of.isdecimal() and int(part_of) < 8):
+        if mig and not (_is_number(part_of) and int(part_of) < 8):
             return None
         mask |= 1 << (8 * int(device) + int(part_of) if mig else int(device))
     return mask
+
+
+def _is_number(word: str) -> bool:
+    """Return whether a word is a number; users may write thousands of digits on their pods."""
+    return word.isascii() and word.isdecimal() and len(word) <= len(str(MOST))

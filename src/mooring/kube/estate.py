@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mooring.kube.convert import levels_of
+from mooring.kube.convert import levels_of, seen
 from mooring.kube.convert import node as convert_node
-from mooring.kube.convert import shape as shape_of
 from mooring.kube.problems import Problems
 from mooring.model.events import NodeChanged, NodeJoined, NodeLeft
 from mooring.model.resources import PODS, amounts
@@ -78,10 +77,7 @@ class Estate:
 
     def settle_in(self, pod: Pod) -> None:
         """Take in a pod that comes with its node."""
-        shape = shape_of(pod)
-        needs: dict[str, int] = {PODS: 1}
-        if not isinstance(shape, Problems):
-            needs |= dict(shape.amounts)
+        needs = {PODS: 1, **dict(seen(pod).amounts)}
         staff = self._staff.setdefault(pod.spec.node_name, {})
         if staff.get(pod.metadata.uid) != (taken := amounts(needs)):
             staff[pod.metadata.uid] = taken

@@ -10,6 +10,7 @@ from mooring.kube.owners import (
     Done,
     Kind,
     Wanted,
+    as_index,
     at,
     count_at,
     index_of,
@@ -69,8 +70,9 @@ def _ranges(words: object) -> list[int]:
     found: list[int] = []
     for part in words.split(",") if isinstance(words, str) else ():
         first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found += range(int(first), min(int(last or first) + 1, MOST_PODS))
+        begin, end = as_index(first), as_index(last or first)
+        if begin is not None and end is not None:
+            found += range(begin, end + 1)
     return found
 
 
@@ -83,8 +85,8 @@ def _ordinal(owner: Owner, pod: Pod) -> int | None:
     """Return a pod's number; before that was a label, only its name told it."""
     number, start = index_of(pod, ORDINAL), count_at(owner.spec, "ordinals", "start")
     tail = pod.metadata.name.rpartition("-")[2]
-    if number is None and tail.isascii() and tail.isdigit() and len(tail) <= 7:
-        number = int(tail)
+    if number is None:
+        number = as_index(tail)
     return None if number is None or number < start else number - start
 
 
@@ -190,8 +192,8 @@ def _lws_rank(owner: Owner, pod: Pod) -> int | None:
 
 
 def _lws_is_dropped(owner: Owner, unit: str) -> bool:
-    number = unit.partition("/")[0]
-    return number.isdigit() and int(number) >= count_at(owner.spec, "replicas", default=1)
+    number = as_index(unit.partition("/")[0])
+    return number is not None and number >= count_at(owner.spec, "replicas", default=1)
 
 
 # -- Kubeflow's training operator -------------------------------------------------------------

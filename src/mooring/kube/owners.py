@@ -131,7 +131,11 @@ def said(pod: Pod, key: str) -> str:
 
 def index_of(pod: Pod, key: str) -> int | None:
     """Return the number that a pod says under a key; None: none that can be one."""
-    words = said(pod, key)
+    return as_index(said(pod, key))
+
+
+def as_index(words: str) -> int | None:
+    """Return the number that words are; None: none that can be a pod's."""
     if not (words.isascii() and words.isdigit() and len(words) <= 7):
         return None
     return int(words) if int(words) < MOST_PODS else None

@@ -26,7 +26,7 @@ from mooring.model.events import Adopted, Ended, Event, Submitted, TasksChanged,
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mooring.kube.kin import Owners
     from mooring.kube.objects import Namespace, ObjectMeta, Pod, PodDisruptionBudget
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 SHORT_S = 5.0
 """So long nothing is said of a workload whose pods are still being made."""
+AT_ONCE = 200
+"""So many facts are told without a pause."""
 LINGER_S = 60.0
 """So long a workload without pods is remembered whose owner nobody watches."""
 _ORDER = (
@@ -70,6 +72,8 @@ class World:
         """Owners of kinds that nobody watches: somebody has to ask for them."""
         self._orphans: dict[str, dict[str, Pod]] = {}
         """Pods that wait for an owner to be seen, by its key and their own uid."""
+        self._orphan_of: dict[str, str] = {}
+        """The owner that a pod waits for, by the pod's uid."""
         self._unreadable: dict[str, tuple[Problem, ...]] = {}
         """What could not be read of pods, by uid."""
         self._on: dict[str, dict[str, None]] = {}
@@ -107,10 +111,10 @@ class World:
             return
         member = self.grouping.member(pod)
         if isinstance(member, Missing):
-            self._orphans.setdefault(member.uid, {})[meta.uid] = pod
-            if not member.is_watched:
-                self.unasked.setdefault(member.uid, member.ref)
+            self._wait_for(member, pod)
             return
+        if member.problems and spec.node_name:
+            self._foreigners.put(pod)  # it is there, understood or not
         name = self._crew_of.get(meta.uid, "")
         if name != member.workload:
             if name:
@@ -123,6 +127,24 @@ class World:
         if spec.node_name:
             self._on.setdefault(spec.node_name, {})[name] = None
         self._dirty[name] = None
+
+    def _wait_for(self, owner: Missing, pod: Pod) -> None:
+        """Let a pod wait for its owner; one that is on a node takes its room all the same."""
+        uid = pod.metadata.uid
+        self._wait_no_more(uid)
+        self._orphan_of[uid] = owner.uid
+        self._orphans.setdefault(owner.uid, {})[uid] = pod
+        if not owner.is_watched:
+            self.unasked.setdefault(owner.uid, owner.ref)
+        if pod.spec.node_name:
+            self._foreigners.put(pod)
+
+    def _wait_no_more(self, uid: str) -> None:
+        key = self._orphan_of.pop(uid, "")
+        waiting = self._orphans.get(key, {})
+        waiting.pop(uid, None)
+        if not waiting:
+            self._orphans.pop(key, None)
 
     def _is_old(self, pod: Pod) -> bool:
         """Return whether more is known of a pod: who asks knows it before the watch does."""
@@ -137,8 +159,7 @@ class World:
         self._foreigners.drop(uid)
         self.estate.move_out(uid, pod.spec.node_name)
         self._unreadable.pop(uid, None)
-        for waiting in self._orphans.values():
-            waiting.pop(uid, None)
+        self._wait_no_more(uid)
         self.grouping.leave(uid)
         if (name := self._crew_of.pop(uid, "")) in self.crews:
             self._leave(uid, name)
@@ -170,7 +191,9 @@ class World:
     def _found(self, keys: Iterable[str]) -> None:
         """Look again at pods that waited for an owner."""
         for key in keys:
-            for pod in self._orphans.pop(key, {}).values():
+            for uid, pod in self._orphans.pop(key, {}).items():
+                del self._orphan_of[uid]
+                self._foreigners.drop(uid)
                 self.put_pod(pod, self._unreadable.get(pod.metadata.uid, ()))
 
     def _touch(self, names: Iterable[str]) -> None:
@@ -279,13 +302,27 @@ class World:
 
     def settle(self, now: float, entries: Mapping[str, Entry], observe: Observe) -> None:
         """Tell the engine all that is new: nodes, then who ends or runs, then who comes."""
+        for _ in self.settle_slowly(now, entries, observe):
+            pass
+
+    def settle_slowly(
+        self, now: float, entries: Mapping[str, Entry], observe: Observe
+    ) -> Iterator[None]:
+        """Do the same with pauses in between: a whole cluster takes seconds.
+
+        Nothing new may be taken in before the end.
+        """
         self._now = now
         self.grouping.has_begun = lambda name: name in entries and entries[name].has_begun
-        for node, event in self.estate.events():
+        for count, (node, event) in enumerate(self.estate.events(), 1):
+            if count % AT_ONCE == 0:
+                yield
             self._tell(observe, event)
             self._dirty |= self._on.get(node, {})
             self._foreigners.look_at(node)
-        for uid, event in self._foreigners.events(self.estate):
+        for count, (uid, event) in enumerate(self._foreigners.events(self.estate), 1):
+            if count % AT_ONCE == 0:
+                yield
             if not isinstance(event, Adopted):
                 self._tell(observe, event)
             elif self._adopt(observe, event):
@@ -301,7 +338,9 @@ class World:
         fresh = [crew for crew in crews if not self._update(crew, entries.get(crew.name), observe)]
         fresh.sort(key=self._arrival)
         unplaced, self._unplaced = self._unplaced, {}
-        for crew in fresh:
+        for count, crew in enumerate(fresh, 1):
+            if count % AT_ONCE == 0:
+                yield
             self._introduce(crew, observe, is_news=crew.name not in unplaced)
         full = [node for nodes in self._unplaced.values() for node in nodes]
         self.estate.set_overfull((*full, *self._foreigners.unplaced.values()))
@@ -427,11 +466,16 @@ class World:
         if workload is None:
             return
         crew.workload = workload
-        if not _is_placed(crew):
+        for uid in [uid for uid in crew.seats if uid not in crew.pods]:
+            crew.unseat(uid)
+        event: Adopted | None = None
+        if _is_placed(crew):
+            event = adopted(crew, workload, self.estate, self.grouping.finished(crew.name))
+        if event is None or not (event.placements or event.finished):  # its nodes may be gone
             if not self._tell(observe, Submitted(workload)):
                 crew.problems = (Problem("", "", self.errors[-1]),)
+                self._news[crew.name] = None
             return
-        event = adopted(crew, workload, self.estate, self.grouping.finished(crew.name))
         why = self._adopt(observe, event)
         if not why:
             return
