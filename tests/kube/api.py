@@ -52,11 +52,11 @@ class Api:
         self._mine = threading.local()
         self._open: list[http.client.HTTPSConnection] = []
         self._paths: dict[tuple[str, str], tuple[str, bool]] = {}
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "api")
+        self.pool = ThreadPoolExecutor(_AT_ONCE, "api")
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        self._pool.shutdown()
+        self.pool.shutdown()
         while self._open:
             self._open.pop().close()
 
@@ -88,7 +88,7 @@ class Api:
 
     def create_all(self, things: Iterable[Object]) -> list[Object]:
         """Create many objects at once; return them in the same order."""
-        return list(self._pool.map(self.create, things))
+        return list(self.pool.map(self.create, things))
 
     def apply(self, thing: Object) -> Object:
         """Create an object, or change it to what is given."""

@@ -70,7 +70,7 @@ class Load:
             nonlocal last, since
             pods = self.live.pods()
             now = {name: _shown(each) for name, each in pods.items()}
-            if now != last or any(_moves(each) or _is_silent(each) for each in pods.values()):
+            if now != last or any(_moves(each) or is_silent(each) for each in pods.values()):
                 last, since = now, time.monotonic()
             time.sleep(0.1)
             return time.monotonic() - since > QUIET_S
@@ -91,7 +91,7 @@ class Load:
         if used != self.room:
             wrong.append(f"{used} of {self.room} GPUs are in use")
         for name, each in self.live.pods().items():
-            if _is_silent(each):
+            if is_silent(each):
                 wrong.append(f"{name} waits and does not say why")
         assert not wrong, "\n".join([*wrong, self.live.plane.shown(self.live.namespace)])
 
@@ -132,7 +132,7 @@ def _shown(each: Object) -> tuple[object, ...]:
     )
 
 
-def _is_silent(each: Object) -> bool:
+def is_silent(each: Object) -> bool:
     """Return whether a pod waits and has not been told why."""
     return not each["spec"].get("nodeName") and not condition(each).get("reason")
 

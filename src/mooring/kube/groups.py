@@ -213,8 +213,7 @@ class Grouping:
         family = self._family_of[name]
         sibling = next(each for each in family.siblings if each.name == name)
         if sibling not in family.readable:
-            whys = [each for member in sibling.members.values() for each in member.problems]
-            return Problems(tuple(dict.fromkeys(whys)))
+            return self._all_wrong(family, sibling)
         found, around = sibling.described, self.namespaces.get(family.ref.namespace)
         if found is None or sibling.around is not around:
             if not self.has_begun(name):
@@ -231,6 +230,17 @@ class Grouping:
         if not (workload.active or found.is_suspended) and (is_placed or self.has_begun(name)):
             return replace(workload, active=True)
         return workload
+
+    def _all_wrong(self, family: Family, sibling: Sibling) -> Problems:
+        """Return all that is wrong with pods that cannot be understood, annotations included."""
+        read = self._setting.annotations.read
+        found = [each for member in sibling.members.values() for each in member.problems]
+        for pod in sibling.pods.values():
+            found += read(pod.metadata.annotations, pod.metadata.labels).problems
+        if family.kind.resource.kind != "Pod":
+            meta, where = family.owner.metadata, f"{family.ref.kind} {family.ref.name}: "
+            found += read(meta.annotations, meta.labels, where).problems
+        return Problems(tuple(dict.fromkeys(found)))
 
     def is_over(self, name: str) -> bool | None:
         """Return whether a workload without live pods gets no more of them; None: who knows."""
