@@ -9,6 +9,7 @@ kept up to date and nothing is decided. Who is deposed stops, and begins anew as
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -191,6 +192,7 @@ class Driver:
     async def lead(self, office: Office, beat: Callable[[], None]) -> str:
         """Tell the engine all that is known, and decide until we are stopped; return why."""
         self._office, self._stopped, self._carrier = office, "", None
+        self._observed.clear()
         self.inbox.take(self._intake)
         self.world.begin()
         work: asyncio.Task[None] | None = None
@@ -198,6 +200,7 @@ class Driver:
             self._carrier = Carrier(office.client, self.world, self, office.remember)
             work = asyncio.create_task(self._carrier.run(), name="carry")
         try:
+            await self._tell_all(beat)
             while not self._stopped:
                 beat()
                 wake_at = self.cycle()
@@ -214,6 +217,27 @@ class Driver:
             if work is not None:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
+
+    async def _tell_all(self, beat: Callable[[], None]) -> None:
+        """Tell a new engine the whole cluster, and let others by: the lease must be renewed.
+
+        Of all this nothing is garbage, so the collector does not look at it, now and later.
+        """
+        assert self._office is not None
+        gc.unfreeze()
+        gc.collect()
+        gc.disable()
+        try:
+            self.at = max(self.at, time.time())
+            entries = self._office.engine.entries()
+            for _ in self.world.settle_slowly(self.at, entries, self._observe):
+                beat()
+                await asyncio.sleep(0)
+                if self._stopped:
+                    return
+        finally:
+            gc.enable()
+            gc.freeze()
 
     def _patience(self, wake_at: float | None) -> float:
         """Return how long nothing needs to be done if nothing happens."""
