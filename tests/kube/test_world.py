@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.engine import Engine
 from mooring.kube.kin import Owners
-from mooring.kube.objects import PodDisruptionBudget, Unreadable, read, read_node
+from mooring.kube.objects import Namespace, PodDisruptionBudget, Unreadable, read, read_node
 from mooring.kube.world import World
+from mooring.model.events import Ended
 from mooring.model.memory import Memory
 from mooring.model.plan import Bind, Evict
 from mooring.model.queues import Queue
@@ -459,3 +460,119 @@ def test_a_pod_on_a_node_that_is_gone_does_not_run() -> None:
     tale.loses(tale.pods["web-1"])
     tale.sees(pod("web-2", owner, gpus=8))
     assert tale.decides() == {"web-2": "node-0"}
+
+
+def test_work_of_an_unknown_owner_is_forgotten_a_while_after_its_last_pod() -> None:
+    """Nobody says that no more pods will come; nothing else happens that would make one look."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("w-1", some("example.com/v1", "Workflow", "w"), gpus=8))
+    tale.decides()
+    tale.turns("w-1", "Running")
+    tale.tells()
+    tale.loses(tale.turns("w-1", "Succeeded"))
+    tale.tells()
+    assert "lab/workflow.example.com/w" in tale.engine.entries()
+    tale.now += 61
+    assert tale.tells() == ["Ended"]
+    assert not tale.world.crews
+
+
+def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    tale.decides()
+    tale.turns("a", "Running")
+    tale.tells()
+    tale.loses(tale.turns("a", "Succeeded"))
+    tale.tells()
+    assert not tale.world._on
+    assert not tale.world._crew_of
+
+
+def test_who_runs_may_not_move_to_another_queue() -> None:
+    """Else what it uses would count there, or nowhere, whoever may use that queue."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=4))
+    tale.decides()
+    running = tale.turns("a", "Running")
+    running["metadata"]["annotations"] |= {"mooring.dev/queue": "vip", "mooring.dev/user": "eve"}
+    running["metadata"]["annotations"]["mooring.dev/preemptible"] = "false"
+    running["metadata"]["annotations"]["mooring.dev/estimate"] = "1h"
+    tale.sees(running)
+    assert tale.tells() == ["TasksChanged running", "WorkloadChanged"]
+    found = tale.engine.entries()["lab/pod/a"].workload
+    assert (found.queue, found.user, found.preemptible) == ("default", "", True)
+    assert found.estimate_s == 3600
+
+
+def test_who_waits_may_choose_another_queue() -> None:
+    tale = Tale(nodes=0)
+    tale.sees(pod("a", gpus=4))
+    tale.tells()
+    tale.sees(pod("a", gpus=4, annotations={"mooring.dev/queue": "vip"}))
+    assert tale.tells() == ["WorkloadChanged"]
+    assert tale.engine.entries()["lab/pod/a"].workload.queue == "vip"
+
+
+def test_the_queue_of_a_namespace_counts_for_those_who_wait() -> None:
+    tale = Tale(nodes=0)
+    tale.sees(pod("a", gpus=4))
+    tale.tells()
+    text: Json = {"metadata": {"name": "lab", "annotations": {"mooring.dev/queue": "vip"}}}
+    found = read(Namespace, text)
+    assert not isinstance(found, Unreadable)
+    tale.world.put_namespace(found)
+    assert tale.tells() == ["WorkloadChanged"]
+    assert tale.engine.entries()["lab/pod/a"].workload.queue == "vip"
+    tale.world.put_namespace(found)
+    assert not tale.tells()
+    tale.world.drop_namespace(found)
+    assert not tale.world.namespaces
+
+
+def test_a_rank_that_a_group_does_not_have_is_none() -> None:
+    """A million written on one pod must not make a million tasks."""
+    tale = Tale(nodes=1)
+    owner = some("apps/v1", "StatefulSet", "web", {"replicas": 1})
+    odd = {"apps.kubernetes.io/pod-index": "1048575"}
+    tale.sees(owner, pod("web-0", owner, node="node-0", phase="Running", annotations=odd))
+    tale.tells()
+    assert tale.states("lab/statefulset/web") == "R"
+
+
+def test_a_job_that_succeeded_after_a_retry_has_not_failed() -> None:
+    tale = Tale(nodes=1)
+    owner = job("train")
+    tale.sees(owner)
+    for suffix, phase in ("x", "Failed"), ("y", "Succeeded"):
+        tale.sees(job_pod(owner, 0, suffix))
+        tale.decides()
+        tale.turns(f"train-0-{suffix}", "Running")
+        tale.tells()
+        tale.turns(f"train-0-{suffix}", phase)
+        tale.tells()
+    tale.sees({**owner, "status": {"conditions": [{"type": "Complete", "status": "True"}]}})
+    seen: list[Event] = []
+    tale.world.settle(tale.now, tale.engine.entries(), seen.append)
+    assert seen == [Ended("lab/job/train", failed=False)]
+
+
+def test_a_mistake_on_a_node_drives_nobody_away() -> None:
+    """Also if it was not understood from the beginning: half a gang would be undone else."""
+    tale = Tale(nodes=2)
+    owner, pods = gang(2)
+    tale.sees(owner, *pods)
+    where = tale.decides()
+    for name in where:
+        tale.turns(name, "Running")
+    given = node("node-1", 8)
+    given["metadata"]["annotations"] = {"mooring.dev/device-layout": "island=eight"}
+    found = read_node(given)
+    assert not isinstance(found, Unreadable)
+    tale.world.estate.drop("node-1")
+    tale.take_over()
+    tale.world.estate.put(found)
+    for _ in range(10):
+        assert not tale.decides(30)
+    assert tale.states("lab/job/train") == "RR"
+    assert "node-1" in tale.world.estate.problems

@@ -30,17 +30,17 @@ def adopted(crew: Crew, workload: Workload, estate: Estate, done: Done) -> Adopt
 
     What its owner says is done counts also where the pods are gone.
     """
-    shapes = {leaf.name: leaf.shape for leaf in workload.leaves()}
-    by_group: dict[str, list[str]] = {name: [] for name in shapes}
+    leaves = {leaf.name: leaf for leaf in workload.leaves()}
+    by_group: dict[str, list[str]] = {name: [] for name in leaves}
     for uid in sorted(crew.pods, key=lambda uid: _order(crew, uid)):
         by_group[crew.members[uid].group].append(uid)
     placements: list[Placement] = []
     states: dict[TaskState, list[tuple[str, tuple[int, ...]]]] = {}
     for group, uids in by_group.items():
-        tasks = _number(crew, group, uids, estate)
+        tasks = _number(crew, leaves[group], uids, estate)
         placed = {task: uid for task, uid in tasks.items() if not is_over(crew.pods[uid])}
         if placed:
-            placements.append(_placement(crew, group, placed, shapes[group]))
+            placements.append(_placement(crew, group, placed, leaves[group].shape))
         found: dict[TaskState, list[int]] = {}
         for task, uid in tasks.items():
             found.setdefault(_seen(crew, uid), []).append(task)
@@ -82,8 +82,11 @@ def _seen(crew: Crew, uid: str) -> TaskState:
     return TaskState.BOUND if state == TaskState.PENDING else state  # its bind is under way
 
 
-def _number(crew: Crew, group: str, uids: list[str], estate: Estate) -> dict[int, str]:
-    """Return the tasks of a group that have, or had, a place, with their pods."""
+def _number(crew: Crew, leaf: PodGroup, uids: list[str], estate: Estate) -> dict[int, str]:
+    """Return the tasks of a group that have, or had, a place, with their pods.
+
+    A rank that the group does not have is none: anybody may write a million on his pod.
+    """
     tasks: dict[int, str] = {}
     unranked = []
     for uid in uids:
@@ -91,7 +94,7 @@ def _number(crew: Crew, group: str, uids: list[str], estate: Estate) -> dict[int
         node = pod.spec.node_name or (seat.node if seat else "")
         if pod.status.phase == "Failed" or not node or (node not in estate and not is_over(pod)):
             crew.unseat(uid)
-        elif rank is not None and rank not in tasks:
+        elif rank is not None and rank < leaf.most and rank not in tasks:
             tasks[rank] = uid
         else:
             unranked.append(uid)
@@ -102,7 +105,7 @@ def _number(crew: Crew, group: str, uids: list[str], estate: Estate) -> dict[int
         node = pod.spec.node_name or crew.seats[uid].node
         crew.unseat(uid)
         if not is_over(pod):
-            crew.seat(uid, Seat(group, task, node))
+            crew.seat(uid, Seat(leaf.name, task, node))
     return dict(sorted(tasks.items()))
 
 

@@ -7,7 +7,7 @@ whose rank is the task's number if there is one. From then on it has that task u
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mooring.kube.groups import Membership
 from mooring.kube.objects import Pod
@@ -44,7 +44,8 @@ class Crew:
     """As the engine was told."""
     problems: tuple[Problem, ...] = ()
     """What could not be understood; then it does not start."""
-    empty_since: float | None = None
+    terms: dict[str, Any] = field(default_factory=dict)
+    """What it may not change while it has a place."""
     is_protected: bool = False
     """A disruption budget does not let it go now."""
 

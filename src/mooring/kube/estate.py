@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mooring.kube.convert import levels_of, seen
 from mooring.kube.convert import node as convert_node
+from mooring.kube.objects import ObjectMeta
 from mooring.kube.problems import Problems
+from mooring.model.cluster import Node as ModelNode
 from mooring.model.events import NodeChanged, NodeJoined, NodeLeft
 from mooring.model.resources import PODS, amounts
 
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mooring.kube.objects import Node, Pod
-    from mooring.model.cluster import Node as ModelNode
     from mooring.model.events import Event
     from mooring.model.resources import Amounts
     from mooring.model.topology import Topology
@@ -110,7 +113,8 @@ class Estate:
     def _present(self, name: str) -> ModelNode | None:
         """Return a node as the engine should see it; None: it is not there.
 
-        One that cannot be understood any more is as it was, but gets nothing new.
+        One that cannot be understood any more is as it was, or as far as it is understood; it
+        gets nothing new, and what is there stays.
         """
         given = self._objects.get(name)
         if given is None:
@@ -120,9 +124,8 @@ class Estate:
         node = convert_node(given, self.levels)
         if isinstance(node, Problems):
             self.problems[name] = node
-            told = self._told.get(name)
             self._alive[name] = False
-            return replace(told, ready=False) if told else None
+            return replace(self._told.get(name) or self._guess(given), ready=False)
         self.problems.pop(name, None)
         self._alive[name] = node.ready
         left = dict(node.capacity)
@@ -132,6 +135,17 @@ class Estate:
                     left[resource] = max(0, left[resource] - amount)
         is_ready = node.ready and name not in self._overfull
         return replace(node, capacity=amounts(left), ready=is_ready)
+
+    def _guess(self, given: Node) -> ModelNode:
+        """Return what is understood of a node: without what is written on it, or its name."""
+        meta = given.metadata
+        bare = ObjectMeta(name=meta.name)
+        plain = msgspec.structs.replace(bare, labels=meta.labels)
+        for node in (msgspec.structs.replace(given, metadata=each) for each in (plain, bare)):
+            found = convert_node(node, self.levels)
+            if not isinstance(found, Problems):
+                return found
+        return ModelNode(meta.name, path=tuple(f"?{meta.name}" for _ in self.levels))
 
 
 def comes_with_node(pod: Pod) -> bool:

@@ -77,7 +77,7 @@ class Intake:
             case PodDisruptionBudget():
                 world.drop_budget(found)
             case Namespace():
-                pass  # its pods go first
+                world.drop_namespace(found)
             case _:
                 world.drop_owner(named(found, kind))
 

@@ -47,6 +47,8 @@ _ORDER = (
 )
 """Who leaves is told before who comes."""
 _PLACED = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
+_TERMS = ("queue", "user", "preemptible", "semi_preemptible")
+"""What a workload may not change while it has a place."""
 
 Observe = Callable[[Event], None]
 
@@ -76,9 +78,12 @@ class World:
         """The owner that a pod waits for, by the pod's uid."""
         self._unreadable: dict[str, tuple[Problem, ...]] = {}
         """What could not be read of pods, by uid."""
-        self._on: dict[str, dict[str, None]] = {}
-        """Crews with pods on a node."""
-        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._on: dict[str, dict[str, str]] = {}
+        """Names of the crews of pods on a node, by uid."""
+        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
+        """By namespace and uid."""
+        self._empty: dict[str, float] = {}
+        """Since when crews have no pods of which nobody says whether more will come."""
         self._refused: dict[str, float] = {}
         """Crews that a budget did not let go, and until when that is believed."""
         self._short: dict[str, float] = {}
@@ -125,7 +130,7 @@ class World:
             crew = self.crews[name] = Crew(name, member.uid)
         crew.put(pod, member)
         if spec.node_name:
-            self._on.setdefault(spec.node_name, {})[name] = None
+            self._on.setdefault(spec.node_name, {})[meta.uid] = name
         self._dirty[name] = None
 
     def _wait_for(self, owner: Missing, pod: Pod) -> None:
@@ -165,6 +170,11 @@ class World:
             self._leave(uid, name)
 
     def _leave(self, uid: str, name: str) -> None:
+        known = self.crews[name].pods.get(uid)
+        node = known.spec.node_name if known else ""
+        self._on.get(node, {}).pop(uid, None)
+        if not self._on.get(node):
+            self._on.pop(node, None)
         self.crews[name].drop(uid)
         self._dirty[name] = None
 
@@ -202,18 +212,31 @@ class World:
     def put_namespace(self, namespace: Namespace) -> None:
         """Take in a namespace: terms see its labels, and a queue may stand on it."""
         meta = namespace.metadata
-        self.namespaces[meta.name] = meta.labels
-        self.grouping.namespaces[meta.name] = {**meta.labels, **meta.annotations}
+        texts = {**meta.labels, **meta.annotations}
+        if self.namespaces.get(meta.name) != meta.labels:
+            self.namespaces[meta.name] = meta.labels
+        if self.grouping.namespaces.get(meta.name) != texts:
+            self.grouping.namespaces[meta.name] = texts
+            self._touch_namespace(meta.name)
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        """Take in that a namespace is gone; its pods went before it."""
+        self.namespaces.pop(namespace.metadata.name, None)
+        self.grouping.namespaces.pop(namespace.metadata.name, None)
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
         """Take in a disruption budget, or what is new about it."""
-        self._budgets[budget.metadata.uid] = budget
-        self._touch_namespace(budget.metadata.namespace)
+        meta = budget.metadata
+        known = self._budgets.setdefault(meta.namespace, {})
+        before, known[meta.uid] = known.get(meta.uid), budget
+        if before is None or _says(before) != _says(budget):
+            self._touch_namespace(meta.namespace)
 
     def drop_budget(self, budget: PodDisruptionBudget) -> None:
         """Take in that a disruption budget is gone."""
-        if self._budgets.pop(budget.metadata.uid, None) is not None:
-            self._touch_namespace(budget.metadata.namespace)
+        meta = budget.metadata
+        if self._budgets.get(meta.namespace, {}).pop(meta.uid, None) is not None:
+            self._touch_namespace(meta.namespace)
 
     def _touch_namespace(self, namespace: str) -> None:
         for name in self.crews:
@@ -318,7 +341,7 @@ class World:
             if count % AT_ONCE == 0:
                 yield
             self._tell(observe, event)
-            self._dirty |= self._on.get(node, {})
+            self._touch(self._on.get(node, {}).values())
             self._foreigners.look_at(node)
         for count, (uid, event) in enumerate(self._foreigners.events(self.estate), 1):
             if count % AT_ONCE == 0:
@@ -331,7 +354,8 @@ class World:
             if until <= now:
                 del self._refused[name]
                 self._dirty[name] = None
-        self._touch((*self._unplaced, *self.grouping.take_touched()))
+        late = [name for name, since in self._empty.items() if since + LINGER_S <= now]
+        self._touch((*late, *self._unplaced, *self.grouping.take_touched()))
         dirty, self._dirty = self._dirty, {}
         crews = [self.crews[name] for name in dirty if name in self.crews]
         crews.sort(key=lambda crew: (crew.workload is None, not _is_placed(crew)))
@@ -362,7 +386,8 @@ class World:
             return False
         self._tell_tasks(crew, entry, observe)
         if self._is_over(crew):
-            self._tell(observe, Ended(crew.name, failed=_has_failed(crew)))
+            failed = self.grouping.has_failed(crew.name) or _has_failed(crew)
+            self._tell(observe, Ended(crew.name, failed=failed))
             self._forget(crew)
             return True
         if self._is_elsewhere(crew, entry):
@@ -422,19 +447,18 @@ class World:
     def _is_over(self, crew: Crew) -> bool:
         """Return whether a workload has ended, or is so long without pods that nobody waits."""
         if any(not is_over(pod) for pod in crew.pods.values()) or crew.seats:
-            crew.empty_since = None
+            self._empty.pop(crew.name, None)
             return False
         over = self.grouping.is_over(crew.name)
         if over is None:
-            if crew.empty_since is None:
-                crew.empty_since = self._now
-            over = self._now - crew.empty_since >= LINGER_S
+            over = self._now >= self._empty.setdefault(crew.name, self._now) + LINGER_S
         return over
 
     def _forget(self, crew: Crew) -> None:
         """Forget what was told of a workload; the record goes with its last pod."""
-        crew.workload = None
+        crew.workload, crew.terms = None, {}
         self._refused.pop(crew.name, None)
+        self._empty.pop(crew.name, None)
         self._short.pop(crew.name, None)
         if not crew.pods:
             del self.crews[crew.name]
@@ -498,6 +522,7 @@ class World:
                 self._news[crew.name] = None
             return None
         crew.problems = self.grouping.problems.get(crew.name, ())
+        workload = _hold_to_terms(crew, workload)
         self._note_short(crew, workload)
         crew.is_protected = self._is_protected(crew)
         return replace(workload, preemptible=False) if crew.is_protected else workload
@@ -514,7 +539,8 @@ class World:
         if crew.name in self._refused:
             return True
         placed = [pod for pod in crew.pods.values() if pod.spec.node_name and is_live(pod)]
-        for budget in self._budgets.values():
+        namespace = crew.name.partition("/")[0]
+        for budget in self._budgets.get(namespace, {}).values():
             count = sum(budget_matches(budget, pod) for pod in placed)
             if count and budget.status.disruptions_allowed < min(count, self._least(crew)):
                 return True
@@ -566,5 +592,22 @@ def _number(meta: ObjectMeta) -> int:
 
 
 def _has_failed(crew: Crew) -> bool:
-    """Return whether one of the pods failed."""
-    return any(pod.status.phase == "Failed" for pod in crew.pods.values())
+    """Return whether a pod failed, and none made up for it."""
+    phases = {pod.status.phase for pod in crew.pods.values()}
+    return "Failed" in phases and "Succeeded" not in phases
+
+
+def _hold_to_terms(crew: Crew, workload: Workload) -> Workload:
+    """Return a workload as it was let in: who has a place may not take it to another queue.
+
+    Else quota could be had by asking in one queue and then moving what runs to another's.
+    """
+    if not _is_placed(crew) or not crew.terms:
+        crew.terms = {name: getattr(workload, name) for name in _TERMS}
+        return workload
+    return replace(workload, **crew.terms)
+
+
+def _says(budget: PodDisruptionBudget) -> tuple[object, int]:
+    """Return what is asked of a budget."""
+    return budget.spec, budget.status.disruptions_allowed
