@@ -123,13 +123,14 @@ def test_gangs_stay_whole_whatever_the_server_answers(
     lives.begin(lease="5s")
     lives.until_one_leads()
     proxy.faults = Faults(
-        seed=faults, http=0.1, reset=0.06, slow=0.06, cut=0.4, most=faults, agent="mooring"
+        seed=faults, http=0.14, reset=0.09, slow=0.07, cut=0.5, most=faults, agent="mooring"
     )
-    end = time.monotonic() + 4 * faults
+    end = time.monotonic() + 2 * faults
     load.submit(gangs // 4)
     while proxy.made.total() < faults and time.monotonic() < end:
-        lives.await_binds(4, patience_s=1.0)
-        load.submit(1 if load.left > gangs // 4 else 0)
+        lives.await_binds(4, patience_s=0.5)
+        is_due = (load.left - gangs // 4) * faults > (faults - proxy.made.total()) * gangs // 2
+        load.submit(1 if is_due else 0)
     load.fill()
     load.until_rest()
     load.check()
