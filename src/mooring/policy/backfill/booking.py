@@ -319,9 +319,12 @@ class Bookings:
             return
         if slipped is not None:
             wanted.placements, wanted.was_called = slipped.placements, slipped.was_called
+        is_doubtful = old is not None and old.queue in self._grown
+        if old is not None and not (is_doubtful or self._has_gained or self._has_moved):
+            self._confirmed[name] = None
+            return
         ends, others = self._running.ends(), [b for n, b in self.booked.items() if n != name]
         before = [b for b in others if b.queue != wanted.queue or b.name in self._confirmed]
-        is_doubtful = old is not None and old.queue in self._grown
         if is_doubtful and delayed(self.desk, ends, [*before, wanted]) is not None:
             self._slip(wanted)
             old, slipped = None, wanted
