@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.kube.client import Client, Limits
+from mooring.kube.client import JSON, Client, How, Limits
+from mooring.kube.errors import ApiError
 from mooring.kube.kubeconfig import find_credentials
 from mooring.kube.resources import PODS, Resource
 from mooring.kube.watch import Replaced, Watch
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "bench"
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", kind="PodGroup")
+PATIENT = Limits(under_way=200, write_timeout_s=30.0, patience_s=120.0)
+"""For what is no part of a scheduler: it should not fail on a slow machine."""
+_REPEATED = How(JSON, repeat=True)
 LONGEST_S = 900.0
 """So long nothing may take; then it is given up."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -114,7 +118,13 @@ class Clock:
             before, _, after = msgspec.json.encode(made).partition(b"@")
             self._bodies[gang] = before, after
         before, after = self._bodies[gang]
-        await self._client.create(PODS, before + name.encode() + after, NAMESPACE)
+        try:
+            await self._client.create(
+                PODS, before + name.encode() + after, NAMESPACE, how=_REPEATED
+            )
+        except ApiError as error:
+            if error.status != 409:  # an answer was lost
+                raise
         self.made.setdefault(name, time.perf_counter())
 
     async def make_all(self, names: Sequence[str], gang: str = "") -> None:
@@ -151,7 +161,7 @@ class Clock:
 async def clock(site: Site, scheduler: str) -> AsyncIterator[Clock]:
     """Give a clock that watches a site."""
     credentials = find_credentials(str(site.kubeconfig))
-    async with Client(credentials, limits=Limits(under_way=200)) as client:
+    async with Client(credentials, limits=PATIENT) as client:
         made = Clock(client, scheduler)
         watch: Watch[_Seen] = Watch(client, PODS, _Seen, made.take)
         task = asyncio.create_task(watch.run())
