@@ -84,6 +84,8 @@ class Meters:
             buckets=_REQUEST,
             registry=self.registry,
         )
+        self._answers: dict[tuple[str, str, int], Histogram] = {}
+        """Of each verb, resource and code: to find one anew takes longer than to count."""
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
 
@@ -99,7 +101,11 @@ class Meters:
 
     def answered(self, method: str, resource: str, code: int, seconds: float) -> None:
         """Count one answer of the API server; the client's observer."""
-        self._request.labels(method, resource, code).observe(seconds)
+        key = method, resource, code
+        answers = self._answers.get(key)
+        if answers is None:
+            answers = self._answers[key] = self._request.labels(*key)
+        answers.observe(seconds)
         if not code or code >= 400:
             self._errors[method, resource, str(code)] += 1
 
