@@ -808,14 +808,36 @@ def fresh_engine(engine: Engine, now: float) -> Engine:
 def check_nothing_could_start(story: Story) -> None:
     """Rest: a new engine that sees the same moment finds nothing to do either.
 
-    It does not know which nodes refused somebody.
+    It does not know which nodes refused somebody, nor then where one might not be moved to.
     """
     other = fresh_engine(story.engine, story.now)
     plan = other.decide(story.now)
     avoiding = {name for name, entry in story.engine.entries().items() if entry.avoid}
+    avoiding |= {name for name, movers in moved_for(plan).items() if movers & unlawful(story, plan)}
     for decision in plan.decisions:
         name = decision.workload
         if isinstance(decision, Evict) and decision.beneficiary:
             name = decision.beneficiary
         if isinstance(decision, Bind | Evict):
             assert name in avoiding, f"{name} could have started: {plan.decisions}"
+
+
+def moved_for(plan: Plan) -> dict[str, set[str]]:
+    """Return who is moved for whom."""
+    found: dict[str, set[str]] = {}
+    for each in plan.decisions:
+        if isinstance(each, Evict) and each.cause == "move":
+            found.setdefault(each.beneficiary, set()).add(each.workload)
+    return found
+
+
+def unlawful(story: Story, plan: Plan) -> set[str]:
+    """Return those who would be on nodes that have refused them."""
+    entries = story.engine.entries()
+    return {
+        each.workload
+        for each in plan.decisions
+        if isinstance(each, Reserve)
+        for placement in each.placements
+        if set(placement.nodes) & set(entries[each.workload].avoid)
+    }
