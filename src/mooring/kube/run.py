@@ -42,7 +42,7 @@ from mooring.kube.world import World
 from mooring.model.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable
 
     from mooring.engine import Engine
     from mooring.journal import Recorded
@@ -102,6 +102,8 @@ class Process:
         self._watches: dict[Resource, Watch[Any]] = {}
         self._plurals: dict[tuple[str, str], Resource] = {}
         self._stopping = asyncio.Event()
+        self._broken: BaseException | None = None
+        """Of a task without which we would be blind or deaf: then we end, to be started again."""
 
     @property
     def file(self) -> PolicyFile:
@@ -136,6 +138,21 @@ class Process:
             self.driver = await self._watch(tasks)
             if self.driver is not None:
                 await self._take_part(self.driver)
+        if self._broken is not None:
+            raise self._broken
+
+    def _vital(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start something that never ends by itself; if it breaks, all ends."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._look_at)
+        return task
+
+    def _look_at(self, ended: asyncio.Task[None]) -> None:
+        error = None if ended.cancelled() else ended.exception()
+        if error is not None:
+            _LOG.error("broken", extra=fields(task=ended.get_name(), error=error))
+            self._broken = self._broken or error
+            self.stop()
 
     async def _watch(self, tasks: list[asyncio.Task[Any]]) -> Driver | None:
         """Begin to watch all that there is, and see it once; None: we are to stop."""
@@ -148,7 +165,7 @@ class Process:
         for resource, kind in kinds:
             watch: Watch[Any] = Watch(self.client, resource, kind, self.inbox.put)
             self._watches[resource] = watch
-            tasks.append(asyncio.create_task(watch.run(), name=f"watch {resource}"))
+            tasks.append(self._vital(watch.run(), f"watch {resource}"))
             synced.append(asyncio.create_task(watch.synced.wait()))
         stop = asyncio.create_task(self._stopping.wait())
         tasks += [stop, *synced]
@@ -158,7 +175,7 @@ class Process:
             await asyncio.wait(waited, timeout=5, return_when=asyncio.FIRST_COMPLETED)
             if stop.done():
                 return None
-        tasks.append(asyncio.create_task(self._ask(world), name="owners"))
+        tasks.append(self._vital(self._ask(world), "owners"))
         self.health.is_synced = True
         _LOG.info("synced", extra=fields(resources=len(synced)))
         return driver
@@ -209,7 +226,7 @@ class Process:
             namespace=self.namespace,
             times=settings.lease_times,
         )
-        election = asyncio.create_task(lease.run(), name="lease")
+        election = self._vital(lease.run(), "lease")
         fenced: Client | None = None
         try:
             while (term := await self._stand_by(driver, lease)) is not None:
@@ -266,8 +283,8 @@ class Process:
             self.meters.policy = self.policy
             self.meters.queues, self.meters.standings = lambda: engine.queues, engine.standings
             tasks = [
-                asyncio.create_task(self._mind_policy(driver, engine), name="policy"),
-                asyncio.create_task(_mind_lease(driver, lease, term), name="term"),
+                self._vital(self._mind_policy(driver, engine), "policy"),
+                self._vital(_mind_lease(driver, lease, term), "term"),
             ]
             stack.push_async_callback(_cancel, tasks)
             if self._stopping.is_set():
@@ -280,7 +297,7 @@ class Process:
         while True:
             try:
                 return await store.load()
-            except (ApiError, Unanswered, Unreachable) as error:
+            except (ApiError, Unanswered, Unreachable, CredentialsError) as error:
                 _LOG.warning("memory not loaded", extra=fields(error=error))
             await asyncio.sleep(RECALL_S)
             lease.check_term(term)()

@@ -20,6 +20,7 @@ import msgspec
 
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.log import fields
+from mooring.kube.logins import CredentialsError
 from mooring.kube.resources import CONFIG_MAPS
 from mooring.model.codec import CodecError, decode, encode
 from mooring.model.memory import Memory
@@ -188,7 +189,7 @@ class Store:
             log.warning("memory too large", extra=fields(dropped=list(self.counts.dropped)))
         try:
             await self._write_ours(_text_of(blob))
-        except (ApiError, Unanswered, Unreachable) as error:
+        except (ApiError, Unanswered, Unreachable, CredentialsError) as error:
             self.counts.failed += 1
             log.warning("memory not stored", extra=fields(error=str(error)))
             return False
