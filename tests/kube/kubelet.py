@@ -53,7 +53,8 @@ _SUFFIXES = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "k": Fraction(10**3),
     "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12), "P": Fraction(10**15),
     "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30), "Ti": Fraction(2**40),
-    "Pi": Fraction(2**50),
+    "Pi": Fraction(2**50), "E": Fraction(10**18),
+    "Ei": Fraction(2**60),
 }  # fmt: skip
 
 
@@ -82,7 +83,8 @@ class Kubelet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
+        with contextlib.suppress(RuntimeError):  # it broke, and `check` has said so
+            self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
 
     def check(self) -> None:
@@ -334,7 +336,7 @@ def requests(pod: Object) -> dict[str, Fraction]:
 
 def quantity(text: str) -> Fraction:
     """Return an amount such as 500m, 2Gi or 1e3."""
-    number = text.rstrip("numkMGTPi")
+    number = text.rstrip("numkKMGTPEi")
     return Fraction(number) * _SUFFIXES.get(text[len(number) :], Fraction(1))
 
 
