@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mooring.engine import Engine
+from mooring.kube import kin
+from mooring.kube.carry import Carrier, Place
+from mooring.kube.driver import Inbox
+from mooring.kube.intake import Intake
 from mooring.kube.kin import Owners
 from mooring.kube.objects import Namespace, PodDisruptionBudget, Unreadable, read, read_node
+from mooring.kube.resources import NAMESPACES, PODS
+from mooring.kube.watch import Replaced
 from mooring.kube.world import World
 from mooring.model.events import Ended
 from mooring.model.memory import Memory
@@ -20,6 +26,8 @@ from tests.kube.manifests import thing as some
 from tests.kube.plane import node
 
 if TYPE_CHECKING:
+    import pytest
+
     from mooring.model.events import Event
     from mooring.model.plan import Plan
 
@@ -576,3 +584,57 @@ def test_a_mistake_on_a_node_drives_nobody_away() -> None:
         assert not tale.decides(30)
     assert tale.states("lab/job/train") == "RR"
     assert "node-1" in tale.world.estate.problems
+
+
+def test_a_daemon_set_of_ours_is_told_that_another_places_it() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("d-1", some("apps/v1", "DaemonSet", "d"), gpus=0))
+    tale.tells()
+    ((name, (line,)),) = tale.world.take_news()
+    assert name.startswith("lab/daemonset.apps/d")
+    assert "default scheduler" in line
+    tale.turns("d-1", "Running", node="node-0")
+    assert tale.tells() == ["NodeChanged"]
+    assert not tale.world.crews
+
+
+def test_namespaces_are_known_before_pods_are_read() -> None:
+    """All is listed at once, and terms of pods name namespaces by their labels."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=1, labels={"app": "a"}, node="node-0", phase="Running"))
+    tale.sees_node("node-1")
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}
+    term["namespaceSelector"] = {"matchLabels": {"team": "x"}}
+    wish = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    waits = as_pod(pod("b", gpus=1, spec={"affinity": wish}))
+    namespace = read(Namespace, {"metadata": {"name": "lab", "labels": {"team": "x"}}})
+    assert not isinstance(namespace, Unreadable)
+    inbox = Inbox()
+    inbox.put(Replaced(PODS, [as_pod(tale.pods["a"]), waits]))
+    inbox.put(Replaced(NAMESPACES, [namespace]))
+    inbox.take(Intake(tale.world))
+    tale.pods["b"] = pod("b", gpus=1, spec={"affinity": wish})
+    assert tale.decides() == {"b": "node-1"}
+
+
+def test_of_owners_that_nobody_watches_only_so_many_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kin, "ASKED_MOST", 2)
+    owners = Owners(asks=True)
+    for name in "abc":
+        owners.put(owner_of(some("example.com/v1", "Workflow", name)))
+    owners.put(owner_of(job("train")))
+    assert [owners.get(f"uid-{name}") is not None for name in "abc"] == [False, True, True]
+    assert owners.get("uid-train") is not None
+
+
+def test_a_task_whose_pod_never_came_is_forgotten_with_its_group() -> None:
+    """The workload is another by now, and smaller."""
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=1))
+    tale.tells()
+    hands = Carrier(cast("Any", None), tale.world, cast("Any", None))
+    hands._expected["lab/pod/a", "main", 7] = Place("node-0", "", tale.now + 30)
+    hands.look(tale.now, tale.engine.entries())
+    assert not hands._expected

@@ -172,20 +172,25 @@ class Carrier:
 
     def look(self, now: float, entries: Mapping[str, Entry]) -> None:
         """Bind pods that have come by now, and give up places whose pods do not come."""
+        expected: dict[tuple[str, str], dict[int, str]] = {}
         for spot, place in list(self._expected.items()):
             workload, group, task = spot
-            entry = entries.get(workload)
-            members = entry.members.get(group) if entry else None
-            if members is None or members.states[task] != TaskState.ASSUMED:
+            if _is_assumed(entries.get(workload), group, task):
+                expected.setdefault((workload, group), {})[task] = place.node
+            else:
                 del self._expected[spot]
-                continue
-            found = self._world.seat(workload, group, {task: place.node})
-            if task in found:
+        for (workload, group), nodes in expected.items():
+            found = self._world.seat(workload, group, nodes)
+            for task in nodes:
+                spot = (workload, group, task)
+                place = self._expected[spot]
+                if task not in found and now < place.until:
+                    continue
                 del self._expected[spot]
-                self._begin(spot, found[task], place)
-            elif now >= place.until:
-                del self._expected[spot]
-                self._loop.fact(TasksChanged(workload, group, (task,), TaskState.PENDING))
+                if task in found:
+                    self._begin(spot, found[task], place)
+                else:
+                    self._loop.fact(TasksChanged(workload, group, (task,), TaskState.PENDING))
 
     def _bind_all(self, bind: Bind, now: float) -> None:
         placement, world = bind.placement, self._world
@@ -202,6 +207,7 @@ class Carrier:
                 self._expected[spot] = place
 
     def _begin(self, spot: Spot, pod: Pod, place: Place) -> None:
+        self._nominated.pop(pod.metadata.uid, None)
         self._binding[pod.metadata.uid] = asyncio.get_running_loop().create_future()
         self._do(self._bind(spot, pod, place))
 
@@ -348,3 +354,11 @@ class Carrier:
         except (ApiError, *_UNKNOWN) as error:
             self._nominated.pop(meta.uid, None)
             _LOG.info("nomination failed", extra=fields(pod=meta.name, error=error))
+
+
+def _is_assumed(entry: Entry | None, group: str, task: int) -> bool:
+    """Return whether a task still has the place that it was given; it may be another's by now."""
+    members = entry.members.get(group) if entry else None
+    if members is None or task >= len(members.states):
+        return False
+    return bool(members.states[task] == TaskState.ASSUMED)

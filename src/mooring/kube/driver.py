@@ -25,9 +25,10 @@ from mooring.kube.client import Client
 from mooring.kube.intake import Intake
 from mooring.kube.log import fields
 from mooring.kube.moments import seconds
+from mooring.kube.resources import NAMESPACES
 from mooring.kube.tell import Tell
 from mooring.kube.verdict import Verdict
-from mooring.kube.watch import Batch
+from mooring.kube.watch import Batch, Replaced
 from mooring.model.events import BindRefused, Ended, TasksChanged, WorkloadChanged
 from mooring.model.plan import Bind
 from mooring.model.scenario import Scenario
@@ -83,10 +84,18 @@ class Inbox:
         """Apply everything; return how many changes that were."""
         batches, self.batches = self.batches, []
         facts, self.facts = self.facts, []
+        batches.sort(
+            key=lambda batch: not _is_of_namespaces(batch)
+        )  # pods are read by their labels
         count = sum(intake.take(batch) for batch in batches)
         for fact in facts:
             fact()
         return count + len(facts)
+
+
+def _is_of_namespaces(batch: Batch[Any]) -> bool:
+    kind = batch.kind if isinstance(batch, Replaced) else batch[0].kind if batch else None
+    return kind == NAMESPACES
 
 
 class Hearer(Protocol):

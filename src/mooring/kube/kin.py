@@ -24,6 +24,8 @@ STEPS_MOST = 16
 
 GIVEN_UP_MOST = 20_000
 """So many owners that are gone are remembered; their pods go soon after them."""
+ASKED_MOST = 20_000
+"""So many owners are remembered that nobody watches; others are asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +67,32 @@ class Owners:
         self._owners: dict[str, Owner] = {}
         self._by_name: dict[Ref, str] = {}
         self._given_up: dict[str, None] = {}
+        self._asked: dict[str, None] = {}
+        """Owners that nobody watches: nobody will say that they are gone."""
 
     def put(self, owner: Owner) -> tuple[str, ...]:
         """Take in an owner, or what is new about it; return what pods may be waiting for it by."""
         ref = owner.ref
         self._owners[ref.uid] = owner
         self._by_name[ref.named] = ref.uid
+        if (ref.group, ref.kind) not in self._kinds:
+            self._asked[ref.uid] = None
+            if len(self._asked) > ASKED_MOST:
+                self._forget(self._owners[next(iter(self._asked))].ref)
         for key in (ref.uid, ref.named.key):
             self._given_up.pop(key, None)
         return ref.uid, ref.named.key
 
     def drop(self, owner: Owner) -> None:
         """Take in that an owner is gone; pods that it made still belong to it."""
-        ref = owner.ref
+        self._forget(owner.ref)
+        self.give_up(owner.ref.uid)
+
+    def _forget(self, ref: Ref) -> None:
         self._owners.pop(ref.uid, None)
+        self._asked.pop(ref.uid, None)
         if self._by_name.get(ref.named) == ref.uid:
             del self._by_name[ref.named]
-        self.give_up(ref.uid)
 
     def give_up(self, key: str) -> None:
         """Wait for an owner no longer: it is not there, or may not be read."""

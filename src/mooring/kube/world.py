@@ -47,6 +47,7 @@ _ORDER = (
 )
 """Who leaves is told before who comes."""
 _PLACED = (TaskState.ASSUMED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING)
+_DAEMON = "leave it out: pods that come with every node are placed by the default scheduler"
 _TERMS = ("queue", "user", "preemptible", "semi_preemptible")
 """What a workload may not change while it has a place."""
 
@@ -105,13 +106,15 @@ class World:
             return
         if problems or meta.uid in self._unreadable:
             self._unreadable[meta.uid] = problems
-        if comes_with_node(pod):
+        is_ours = spec.scheduler_name == self.scheduler
+        if comes_with_node(pod) and (spec.node_name or not is_ours):
+            self._resign(meta.uid)
             if spec.node_name and not is_over(pod):
                 self.estate.settle_in(pod)
             else:
                 self.estate.move_out(meta.uid, spec.node_name)
             return
-        if spec.scheduler_name != self.scheduler:
+        if not is_ours:
             self._foreigners.put(pod)
             return
         member = self.grouping.member(pod)
@@ -165,6 +168,10 @@ class World:
         self.estate.move_out(uid, pod.spec.node_name)
         self._unreadable.pop(uid, None)
         self._wait_no_more(uid)
+        self._resign(uid)
+
+    def _resign(self, uid: str) -> None:
+        """Let a pod be in no workload."""
         self.grouping.leave(uid)
         if (name := self._crew_of.pop(uid, "")) in self.crews:
             self._leave(uid, name)
@@ -179,6 +186,8 @@ class World:
         self._dirty[name] = None
 
     def _shape(self, pod: Pod) -> Shape | Problems:
+        if comes_with_node(pod):
+            return Problems((Problem("spec.schedulerName", self.scheduler, _DAEMON),))
         unreadable = self._unreadable.get(pod.metadata.uid)
         return Problems(unreadable) if unreadable else shape_of(pod, self._around)
 
