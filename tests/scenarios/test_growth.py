@@ -10,7 +10,7 @@ import pytest
 from mooring.config import dump_scenario, read_scenario
 from mooring.engine import Engine
 from mooring.model.events import Ended, NodeJoined, TasksChanged, WorkloadChanged
-from mooring.model.plan import Bind, Evict, Leaving, Reserve
+from mooring.model.plan import Bind, Evict, Leaving, OverQuota, Reserve
 from mooring.model.queues import EvictionRules
 from mooring.model.settings import Backfill, Eviction, Policy
 from mooring.model.workload import TaskState
@@ -37,6 +37,16 @@ def scale(story: Story, at: float, workload: Workload) -> Story:
 def one_by_one(count: int, team: str = "training") -> list[Workload]:
     """Return so many tasks of one device each."""
     return [task(f"train-{i}", 1, queue=team) for i in range(count)]
+
+
+def test_who_could_not_be_charged_for_more_waits_for_quota_though_room_is_missing_too() -> None:
+    """More nodes would be no help."""
+    org = queue("org", 8, limit=8)
+    a, b = queue("serving", 4, parent="org"), queue("training", 4, parent="org")
+    story = Story("a=8", org, a, b).at(0, gang("train", tasks=4, queue="training"))
+    story.at(10, web(4, 6)).go(20)
+
+    assert story.why("web") == (OverQuota("org", "", "gpu", 1000, 0),)
 
 
 # -- within quota ---------------------------------------------------------------------------------

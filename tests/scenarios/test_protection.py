@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import Excluded, NoRoom, Protected
 from mooring.model.settings import Eviction, Policy
+from mooring.model.workload import NEVER_S
 from tests.build import task
 from tests.scenarios.story import Left, Story, minimum_runs, queue
 
@@ -62,6 +63,20 @@ def test_who_waits_before_it_asks_is_told_until_when() -> None:
     story.go(150)
 
     assert story.left() == [Left(150, "guest", "quota", "mine")]
+
+
+def test_who_never_asks_is_told_of_room_and_stands_in_nobodys_way() -> None:
+    """A new node would help it; one of less priority that may ask does so past it."""
+    low, high = task("low", 1, priority=1), task("high", 1, priority=5)
+    polite = replace(task("polite", 1, priority=9), preemption_delay_s=NEVER_S)
+    story = Story("n=1").at(0, low).at(10, polite).go(20)
+    assert story.why("polite") == (NoRoom("main", "cluster", 1, 0), Excluded("main", "gpu", 1))
+    story.rests()
+
+    story.at(100, high).go(100)
+
+    assert story.left() == [Left(100, "low", "preempt", "high")]
+    assert story.running() == ["high"]
 
 
 def test_it_is_told_when_all_may_be_asked_whom_it_needs() -> None:

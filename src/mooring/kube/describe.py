@@ -11,21 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mooring.config.reader import ReadError
-from mooring.config.units import AMOUNT_MOST
 from mooring.kube.annotations import NOTHING, Annotations, Said, instant
 from mooring.kube.family import Described, Family, Sibling, is_live
 from mooring.kube.names import PREFIX
 from mooring.kube.owners import Wanted
 from mooring.kube.problems import Problem, show
-from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
+from mooring.model.workload import NEVER_S, PodGroup, Shape, TopologyRequest, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.kube.objects import Pod
-
-NEVER_S = float(AMOUNT_MOST)
-"""So long is for ever."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class TaskState(IntEnum):
 #   └── given back ── releasing ◀────┴────────┘   └── eviction refused ── releasing
 #
 # What the world tells may skip steps: a task can be running before "bound" was seen.
+NEVER_S = float(1 << 40)
+"""So long is for ever."""
 _PLACED = {TaskState.RUNNING, TaskState.RELEASING, TaskState.FINISHED, TaskState.FAILED}
 LEGAL: dict[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.ASSUMED}),
@@ -288,7 +290,7 @@ class Workload:
     deadline_at: float | None = None
     """When it should be done; among equals the earlier deadline goes first."""
     preemption_delay_s: float = 0.0
-    """So long after it was submitted or evicted it makes nobody leave."""
+    """So long after it was submitted or evicted it makes nobody leave; `NEVER_S`: for ever."""
     grace_s: float | None = None
     """How long it may be incomplete; negative: for ever; None: as the policy says."""
     leave_s: float | None = None

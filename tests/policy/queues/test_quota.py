@@ -374,6 +374,17 @@ def test_capacity_beyond_all_quotas_is_for_everybody() -> None:
     assert world.use(b=3).blocker("a", gpu=3) == Shortage(NOBODY, GPU, 3, 2, QUOTA)
 
 
+def test_a_queue_is_named_before_the_capacity_where_both_are_in_the_way() -> None:
+    """More nodes would be no help."""
+    world = World(queue("top", quota=8, limit=8), queue("a", "top", 4), capacity=(8, 0))
+    world.use(a=8)
+    assert world.blocker("a", gpu=1) == Shortage(world["top"], GPU, 1, 0, LIMIT)
+    scarce = World(queue("top", quota=4, limit=8), queue("a", "top"), capacity=(6, 0))
+    scarce.use(a=6)
+    assert scarce.blocker("a", gpu=2) == Shortage(NOBODY, GPU, 2, 0, QUOTA)
+    assert scarce.blocker("a", gpu=3) == Shortage(scarce["top"], GPU, 3, 2, LIMIT)
+
+
 def test_private_quota_is_kept_from_others_even_if_capacity_is_scarce() -> None:
     world = World(queue("a", quota=5, lending_limit=0), queue("b"), capacity=(10, 0))
     assert world.potential("a", "b") == [10, 5]

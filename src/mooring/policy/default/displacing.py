@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import CutShort, Delays, Leaving, Protected
+from mooring.model.workload import NEVER_S
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.placing.place import Seats
@@ -120,7 +121,8 @@ class Displacing:
         patient = patient_until(entry)
         if desk.now < patient:
             line.until = patient
-            self._tell_protected(line, wish, reasons)
+            if patient < LATER:
+                self._tell_protected(line, wish, reasons)
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
@@ -325,5 +327,7 @@ class Displacing:
 def patient_until(entry: Entry) -> float:
     """Return until when a workload waits before others must leave for it."""
     workload = entry.workload
+    if workload.preemption_delay_s >= NEVER_S:
+        return LATER
     began = max(workload.submitted_at, entry.past.evicted_at or workload.submitted_at)
     return began + workload.preemption_delay_s

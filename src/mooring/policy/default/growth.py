@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from mooring.model.books import BY_NODE
 from mooring.policy.placing.beside import growth
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import Offer, gate, place_beside, shortage_of, variants
+from mooring.policy.queues.offers import (
+    Offer,
+    gate,
+    over_quota,
+    place_beside,
+    shortage_of,
+    variants,
+)
+from mooring.policy.queues.tree import NOBODY
 from mooring.policy.victims.displace import Wish
 
 if TYPE_CHECKING:
@@ -52,6 +60,8 @@ class Growth:
             wish = _wish_to_grow(desk, entry, replace(line.ask, barred=barred), group)
             if wish.tasks and self.displacing.displace(line, wish, reasons):
                 return True
+            if wish.tasks and not reasons:
+                reasons += _beyond_quota(desk, wish)
         if not reasons:
             desk.placer.aim((*entry.avoid, *beside.closed), beside.barred)
             reasons += blockers or why(desk.placer, line.ask, beside.bound(_leaf(beside, group)))
@@ -86,6 +96,15 @@ class Growth:
 def _leaf(beside: Beside, group: str) -> Part:
     """Return the part of a group."""
     return next(leaf for leaf in beside.root.leaves() if leaf.name == group)
+
+
+def _beyond_quota(desk: Desk, wish: Wish) -> list[Reason]:
+    """Return which queue is in the way however a unit is charged; more nodes are no help then."""
+    short = [shortage_of(desk, wish.entry, offer.request) for offer in wish.offers()]
+    found = [each for each in short if each is not None and each.queue != NOBODY]
+    if not found or len(found) < len(short):
+        return []
+    return [over_quota(desk, wish.entry, found[0])]
 
 
 def _wish_to_grow(desk: Desk, entry: Entry, ask: Ask, group: str) -> Wish:

@@ -125,6 +125,7 @@ class Hall:
             entry.avoid,
             entry.is_fixed,
             (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
+            workload.preemption_delay_s,  # one that asks nobody to leave is in nobody's way
             gate(self.desk, entry),
             *self.bookings.kind_of(entry, self.queue_of[workload.name]),
         )

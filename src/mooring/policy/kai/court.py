@@ -11,6 +11,7 @@ those for whom others were made to leave have their word that they start.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
@@ -339,7 +340,8 @@ class _Cycle:
             crew = line.pop()
             until = delayed_until(round_, crew)
             if until is not None:
-                round_.look_again(until)
+                if until < inf:
+                    round_.look_again(until)
                 continue
             key = (self._key(crew), crew.priority, None if action is Consolidation else crew.queue)
             if key in failed or not crew.wanted():
@@ -471,7 +473,7 @@ class _Cycle:
         if crew.name in self._cut:
             reasons.append(CutShort(self._cut[crew.name]))
         until = delayed_until(round_, crew)
-        if until is not None:
+        if until is not None and until < inf:
             reasons.append(Protected(until))
         return tuple(reasons)
 

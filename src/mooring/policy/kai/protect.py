@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
+
+from mooring.model.workload import NEVER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +20,8 @@ def delayed_until(round_: Round, crew: Crew) -> float | None:
     delay = entry.workload.preemption_delay_s
     if delay <= 0:
         return None
+    if delay >= NEVER_S:
+        return inf
     evicted_at = entry.past.evicted_at
     since = entry.workload.submitted_at
     until = (since if evicted_at is None else max(since, evicted_at)) + delay

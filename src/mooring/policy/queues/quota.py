@@ -256,25 +256,37 @@ class Ledger:
     ) -> Shortage | None:
         """Return what stands against a request, the first pair of it that is short; None: nothing.
 
-        Pairs of which nothing is requested do not matter.
+        Pairs of which nothing is requested do not matter. Where a queue is in the way and the
+        capacity of all too, it is the queue: more nodes would be no help.
         """
         for pair, wanted in request.items():
             left, where, rule = self._tightest(queue, pair, usage, drawn)
-            if wanted > left and wanted > 0:
-                whose = NOBODY if where == self._everybody else where
-                return Shortage(whose, pair, wanted, max(0, int(left)), rule)
+            if wanted <= left or wanted <= 0:
+                continue
+            if where == self._everybody:
+                where, own = NOBODY, self._tightest(queue, pair, usage, drawn, of_queues=True)
+                if wanted > own[0]:
+                    left, where, rule = own
+            return Shortage(where, pair, wanted, max(0, int(left)), rule)
         return None
 
     def _way(self, queue: int, pair: int) -> _Way:
         return self._ways[queue][pair] or self._find_way(queue, pair)
 
+    # wide: two tables of the same usage, and which bounds count
     def _tightest(
-        self, queue: int, pair: int, usage: Table, drawn: Table | None
+        self,
+        queue: int,
+        pair: int,
+        usage: Table,
+        drawn: Table | None,
+        *,
+        of_queues: bool = False,
     ) -> tuple[int, int, str]:
-        """Return what is left of a pair, whose bound that is, and which."""
+        """Return what is left of a pair, whose bound that is, and which; of queues, or of all."""
         _, top, steps, limits = self._ways[queue][pair] or self._find_way(queue, pair)
         left, where, rule = NO_BOUND, top, QUOTA
-        if top != NOBODY:
+        if top != NOBODY and not (of_queues and top == self._everybody):
             left = self.subtree[top][pair]
             if left < _VAST:
                 left -= self._drawn(top, pair, usage) if drawn is None else drawn[top][pair]
