@@ -55,7 +55,7 @@ class Live:
 
     def until_synced(self, name: str = "mooring") -> None:
         """Wait until a process has seen the cluster."""
-        self.plane.wait_for(lambda: self._says("synced", name), 30, f"{name} has seen all")
+        self.plane.wait_for(lambda: self.says("synced", name), 30, f"{name} has seen all")
 
     def launch(self, policy: str = "", *more: str, name: str = "mooring", **flags: str) -> None:
         """Start a process and wait for nothing."""
@@ -78,11 +78,28 @@ class Live:
         self.plane.spawn(name, argv)
         self.running.append(name)
 
-    def _says(self, event: str, name: str = "mooring") -> bool:
+    def says(self, event: str, name: str = "mooring") -> bool:
+        """Return whether an event stands in the log of a process; one that has ended fails."""
         ended = self.plane.ended(name)
         assert ended is None, f"{name} ended with {ended}:\n{self.plane.tail(name)}"
         log = self.plane.log(name)
-        return log.exists() and f"event={event}" in log.read_text()
+        wanted = f'event="{event}"' if " " in event else f"event={event}"
+        return log.exists() and wanted in log.read_text()
+
+    def until_logs(self, event: str, **fields: object) -> str:
+        """Wait until an event with these fields stands in the log; names may be ends of names."""
+
+        def logged() -> str:
+            for line in self.plane.log("mooring").read_text().splitlines():
+                found = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
+                if found.get("event", "").strip('"') == event and all(
+                    found.get(key, "").endswith(str(value)) for key, value in fields.items()
+                ):
+                    return line
+            return ""
+
+        line: str = self.plane.wait_for(logged, what=f"{event} {fields}")
+        return line
 
     def port(self, name: str = "mooring") -> int:
         """Return where a process answers for its health and has its metrics."""
@@ -211,12 +228,11 @@ def devices(pod: Object) -> str:
 def job(name: str, pods: int, gpus: int = 0, **more: Any) -> Object:
     """Return an indexed Job whose pods run together; `more` is annotations, and of `pod_spec`.
 
-    Pods that were evicted are no failures: others are made at once, not seconds later.
+    For a pod that is lost its controller makes another 10 s later, then 20 s later.
     """
     annotations, labels = more.pop("annotations", {}), more.pop("labels", {})
     template = {"metadata": {"annotations": annotations, "labels": {"run": name, **labels}}}
     spec = {"restartPolicy": "Never", **pod_spec(gpus, **more)}
-    evicted = [{"type": "DisruptionTarget", "status": "True"}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -226,7 +242,6 @@ def job(name: str, pods: int, gpus: int = 0, **more: Any) -> Object:
             "completions": pods,
             "completionMode": "Indexed",
             "backoffLimit": 100,
-            "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": evicted}]},
             "template": {**template, "spec": spec},
         },
     }

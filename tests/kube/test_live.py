@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from tests.kube.live import condition, devices, job
@@ -72,29 +71,3 @@ def test_two_halves_share_a_device_and_a_third_does_not_overfill_it(live: Live) 
     live.plane.api.delete(f"/api/v1/namespaces/{live.namespace}/pods/a")
     assert live.until_bound("c") == {"c": "node-0"}
     assert condition(live.pods()["d"])["status"] == "False"
-
-
-def test_quota_is_reclaimed_by_eviction_and_the_owner_starts_there(live: Live) -> None:
-    """One who borrows leaves when the owner of the quota comes; its Job makes a pod that waits."""
-    live.plane.nodes(2)
-    live.start("""
-queues:
-  - {name: org, quotas: [{resource: gpu, quota: 16}]}
-  - {name: a, parent: org, quotas: [{resource: gpu, quota: 8}]}
-  - {name: b, parent: org, quotas: [{resource: gpu, quota: 8}]}
-""")
-    live.submit(job("borrower", 2, gpus=8, annotations={"mooring.dev/queue": "a"}))
-    live.until_bound(count=2)
-    time.sleep(1)
-
-    live.submit(job("owner", 1, gpus=8, annotations={"mooring.dev/queue": "b"}))
-
-    live.plane.wait_for(
-        lambda: [n for n in live.nodes_of() if n.startswith("owner")], 30, "the owner starts"
-    )
-    evictions = [
-        event
-        for event in live.plane.audit(agent="mooring")
-        if event["objectRef"].get("subresource") == "eviction"
-    ]
-    assert len(evictions) >= 1

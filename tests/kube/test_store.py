@@ -274,6 +274,27 @@ def test_it_is_saved_now_and_then_and_at_the_end() -> None:
     asyncio.run(run())
 
 
+def test_who_asks_waits_until_all_that_is_known_is_stored() -> None:
+    async def run() -> None:
+        server, memory = Server(), [SOME]
+        one = store(server)
+        await one.load()
+        saver = Saver(one, lambda: memory[0], every_s=60.0)
+        await saver.flush()  # it has not begun: nobody waits for ever
+        saver.start()
+        await saver.flush()
+        memory[0] = OTHER
+        await asyncio.wait_for(asyncio.gather(saver.flush(), saver.flush()), 5)
+        assert unpack(server.objects[one.place.name]["binaryData"][ENTRY]) == OTHER
+        assert one.counts.saved == 2
+        server.refuse = NotLeader("x")
+        memory[0] = SOME
+        await asyncio.wait_for(saver.flush(), 5)
+        await saver.stop()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("refusal", [NotLeader("x"), None])
 def test_who_has_lost_the_memory_is_told(refusal: Exception | None) -> None:
     async def run() -> None:
