@@ -29,7 +29,7 @@ from mooring.model.queues import (
     Quota,
     ResourceGroup,
 )
-from mooring.model.resources import CPU, GPU, MEMORY, PODS, Amounts, amounts
+from mooring.model.resources import CPU, GPU, MEMORY, PODS, Amounts, amounts, of_ports
 from mooring.model.scenario import Scenario
 from mooring.model.settings import (
     Backfill,
@@ -248,6 +248,8 @@ def shapes(
     ports = st.builds(
         HostPort, st.integers(1, 65_535), protocols, st.sampled_from(("", "10.0.0.1"))
     )
+    plain = draw(st.lists(st.integers(1, 65_535), max_size=2, unique=True))
+    others = draw(st.lists(ports, max_size=2, unique=True))
     return replace(
         shape,
         selector=draw(labels),
@@ -258,8 +260,8 @@ def shapes(
         near=draw(tuples(terms)),
         apart=draw(tuples(terms)),
         spread=draw(tuples(spreads)),
-        ports=tuple(draw(st.lists(st.integers(1, 65_535), max_size=2, unique=True))),
-        host_ports=draw(tuples(ports)),
+        ports=tuple(plain),
+        host_ports=tuple(port for port in others if port not in map(HostPort, plain)),
     )
 
 
@@ -378,9 +380,9 @@ class _Room:
 
     def take(self, shape: Shape) -> int | None:
         """Take room for one task and return its devices; none: there is not enough."""
-        ports = [(f"port/{port}", 1) for port in shape.ports]
+        ports = shape.port_amounts
         wanted = dict([*shape.amounts, *ports, (PODS, 1)])
-        has = {**{port: 1 for port, _ in ports}, **self.amounts}
+        has = {**{port: of_ports(port) for port, _ in ports}, **self.amounts}
         if any(has.get(name, 0) < amount for name, amount in wanted.items()):
             return None
         mask = self._take_instances(shape) if shape.mig else self._take_shares(shape)

@@ -858,6 +858,21 @@ TABLE: dict[str, tuple[str, str, str]] = {
         "at least one",
     ),
     "a port twice": (workload("ports: [80, 80]"), "workloads[0].ports[1]", "once"),
+    "a host port twice": (
+        workload("host_ports: [{port: 53, protocol: UDP}, {port: 53, protocol: UDP}]"),
+        "workloads[0].host_ports[1]",
+        "once",
+    ),
+    "a host port that is a plain one": (
+        workload("ports: [80], host_ports: [{port: 80}]"),
+        "workloads[0].host_ports[0]",
+        "once",
+    ),
+    "a level that is a label without a name": (
+        workload("near: [{level: label/, labels: {}}]"),
+        "workloads[0].near[0].level",
+        "node label",
+    ),
     "a port too high": (workload("ports: [65536]"), "workloads[0].ports[0]", "65535"),
     # what runs
     "placed but not running": (

@@ -45,6 +45,7 @@ def read_shape(fields: Fields, known: Known) -> Shape:
     by_share = [key for key in ("milli", "gpu_memory", "mig") if key in fields]
     for key in by_share[1:]:
         fields.wrong(key, f"remove it, or {by_share[0]}: a device is asked for in one way")
+    ports = _read_ports(fields)
     gpus = fields.take("gpus", whole(), 1 if by_share else 0)
     if by_share and not gpus:
         fields.wrong("gpus", f"give at least 1, or remove {by_share[0]}")
@@ -63,8 +64,8 @@ def read_shape(fields: Fields, known: Known) -> Shape:
         near=tuple(_read_term(item, known) for item in fields.items("near")),
         apart=tuple(_read_term(item, known) for item in fields.items("apart")),
         spread=tuple(_read_spread(item, known) for item in fields.items("spread")),
-        ports=_read_ports(fields),
-        host_ports=tuple(_read_host_port(item) for item in fields.items("host_ports")),
+        ports=ports,
+        host_ports=_read_host_ports(fields, ports),
     )
 
 
@@ -153,6 +154,17 @@ def _need_labels(fields: Fields) -> tuple[tuple[str, str], ...]:
     if "labels" not in fields and "clauses" not in fields:
         fields.wrong("labels", "give the labels of the other tasks")
     return fields.pairs("labels", text)
+
+
+def _read_host_ports(fields: Fields, ports: tuple[int, ...]) -> tuple[HostPort, ...]:
+    """Read host ports that are not plain, each once; `ports` are those that are."""
+    found = dict.fromkeys(map(HostPort, ports))
+    for cursor in fields.items("host_ports"):
+        port = _read_host_port(cursor)
+        if port in found:
+            cursor.wrong("give each port once")
+        found[port] = None
+    return tuple(found)[len(ports) :]
 
 
 def _read_host_port(cursor: Cursor) -> HostPort:
