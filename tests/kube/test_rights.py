@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mooring.kube.client import Client
+from mooring.kube.intake import ALWAYS
 from mooring.kube.kinds import KINDS
 from mooring.kube.kubeconfig import find_credentials
 from mooring.kube.store import MOST_BYTES, NotOursError, Place, Store
@@ -222,3 +223,15 @@ def test_every_kind_of_owner_can_be_watched(kind: Any) -> None:
 def test_nothing_is_granted_by_a_star() -> None:
     for rule in (*RULES["ClusterRole"], *RULES["Role"]):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+
+
+def test_what_nobody_watches_may_not_be_read() -> None:
+    readable = {
+        (group, resource)
+        for rule in RULES["ClusterRole"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if {"get", "list", "watch"} & {*rule["verbs"]}
+    }
+    watched = [*(kind.resource for kind in KINDS), *(resource for resource, _ in ALWAYS)]
+    assert readable == {(each.group, each.plural) for each in watched}

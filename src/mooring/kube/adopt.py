@@ -136,10 +136,6 @@ class Foreigners:
         self.unplaced: dict[str, str] = {}
         """Nodes of those that the engine did not take, by uid: they are tried again and again."""
 
-    def pods(self) -> dict[str, Pod]:
-        """Return all of them, by uid."""
-        return dict(self._pods)
-
     def put(self, pod: Pod) -> None:
         """Take in such a pod, or what is new about it."""
         uid = pod.metadata.uid

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mooring.kube.groups import Membership
+from mooring.kube.family import Membership, is_live
 from mooring.kube.objects import Pod
 from mooring.kube.problems import Problem
 from mooring.model.workload import TaskState, Workload
@@ -32,8 +32,6 @@ class Crew:
     """The pods of one workload."""
 
     name: str
-    top: str
-    """Uid of what they belong to."""
     pods: dict[str, Pod] = field(default_factory=dict)
     """By uid, as long as they exist."""
     members: dict[str, Membership] = field(default_factory=dict)
@@ -46,8 +44,6 @@ class Crew:
     """What could not be understood; then it does not start."""
     terms: dict[str, Any] = field(default_factory=dict)
     """What it may not change while it has a place."""
-    is_protected: bool = False
-    """A disruption budget does not let it go now."""
 
     def put(self, pod: Pod, member: Membership) -> None:
         """Take in a pod, or what is new about it."""
@@ -134,11 +130,6 @@ def is_over(pod: Pod) -> bool:
 def has_left(pod: Pod) -> bool:
     """Return whether a pod was asked to leave and did: that its containers end so is no failure."""
     return pod.status.phase == "Failed" and bool(pod.metadata.deletion_timestamp)
-
-
-def is_live(pod: Pod) -> bool:
-    """Return whether a pod waits, starts or runs, and may go on."""
-    return not (is_over(pod) or pod.metadata.deletion_timestamp or pod.spec.scheduling_gates)
 
 
 def state_of(pod: Pod) -> TaskState:

@@ -48,9 +48,6 @@ class Estate:
     def __contains__(self, name: str) -> bool:
         return name in self._told
 
-    def __len__(self) -> int:
-        return len(self._told)
-
     def is_alive(self, name: str) -> bool:
         """Return whether a node is there and ready."""
         return name in self._told and self._alive.get(name, False)
@@ -73,10 +70,6 @@ class Estate:
         """Take in that a node is gone."""
         if self._objects.pop(name, None) is not None:
             self._changed[name] = None
-
-    def names(self) -> list[str]:
-        """Return all nodes that the server tells of."""
-        return list(self._objects)
 
     def settle_in(self, pod: Pod) -> None:
         """Take in a pod that comes with its node."""

@@ -16,8 +16,9 @@ from mooring.engine.check import EventError
 from mooring.kube.adopt import Foreigners, adopted
 from mooring.kube.convert import Around, budget_matches
 from mooring.kube.convert import shape as shape_of
-from mooring.kube.crew import Crew, Seat, has_left, is_live, is_over, state_of
+from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of
 from mooring.kube.estate import Estate, comes_with_node
+from mooring.kube.family import is_live
 from mooring.kube.groups import Grouping
 from mooring.kube.kin import Missing
 from mooring.kube.names import SCHEDULER
@@ -130,7 +131,7 @@ class World:
             name = self._crew_of[meta.uid] = member.workload
         crew = self.crews.get(name)
         if crew is None:
-            crew = self.crews[name] = Crew(name, member.uid)
+            crew = self.crews[name] = Crew(name)
         crew.put(pod, member)
         if spec.node_name:
             self._on.setdefault(spec.node_name, {})[meta.uid] = name
@@ -277,6 +278,12 @@ class World:
         found = crew.pick(group, tasks) if crew else {}
         return {task: crew.pods[uid] for task, uid in found.items()} if crew else {}
 
+    def waiting(self, workload: str) -> list[Pod]:
+        """Return the pods of a workload that wait and have no task."""
+        crew = self.crews.get(workload)
+        pods = crew.pods.items() if crew else ()
+        return [pod for uid, pod in pods if crew and uid not in crew.seats and waits(pod)]
+
     def uses_mig(self, workload: str, group: str) -> bool:
         """Return whether the tasks of a group have slices of devices."""
         crew = self.crews.get(workload)
@@ -403,7 +410,7 @@ class World:
             self._tell(observe, Ended(crew.name))
             crew.workload = None
             return False
-        workload = self._describe(crew, entry)
+        workload = self._describe(crew)
         if workload is not None and workload != entry.workload:
             if not self._tell(observe, WorkloadChanged(workload)):
                 crew.problems = (Problem("", "", self.errors[-1]),)
@@ -495,7 +502,7 @@ class World:
         if not any(not is_over(pod) for pod in crew.pods.values()):
             self._forget(crew)
             return
-        workload = self._describe(crew, None)
+        workload = self._describe(crew)
         if workload is None:
             return
         crew.workload = workload
@@ -522,7 +529,7 @@ class World:
         first = min((pod.metadata.creation_timestamp for pod in crew.pods.values()), default="")
         return not _is_placed(crew), first, crew.name
 
-    def _describe(self, crew: Crew, entry: Entry | None) -> Workload | None:
+    def _describe(self, crew: Crew) -> Workload | None:
         """Return a workload as its pods and their owners say; None: that is not understood."""
         workload = self.grouping.describe(crew.name)
         if isinstance(workload, Problems):
@@ -533,8 +540,7 @@ class World:
         crew.problems = self.grouping.problems.get(crew.name, ())
         workload = _hold_to_terms(crew, workload)
         self._note_short(crew, workload)
-        crew.is_protected = self._is_protected(crew)
-        return replace(workload, preemptible=False) if crew.is_protected else workload
+        return replace(workload, preemptible=False) if self._is_protected(crew) else workload
 
     def _note_short(self, crew: Crew, workload: Workload) -> None:
         """Note since when pods of a workload are missing without which it does not start."""
