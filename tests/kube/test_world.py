@@ -638,3 +638,13 @@ def test_a_task_whose_pod_never_came_is_forgotten_with_its_group() -> None:
     hands._expected["lab/pod/a", "main", 7] = Place("node-0", "", tale.now + 30)
     hands.look(tale.now, tale.engine.entries())
     assert not hands._expected
+
+
+def test_devices_that_stand_on_pods_go_before_those_that_are_assumed() -> None:
+    """Nobody says which device a pod of another scheduler has: one that nobody else says he has."""
+    tale = Tale(nodes=1, gpus=2)
+    half = pod("half", node="node-0", phase="Running")
+    half["metadata"]["annotations"] = {DEVICES: "0", "mooring.dev/gpu-fraction": "0.5"}
+    half["spec"]["containers"][0]["resources"] = {}
+    tale.sees(foreign("other", gpus=1), half, pod("b", gpus=1))
+    assert not tale.decides()

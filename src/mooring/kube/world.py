@@ -359,13 +359,14 @@ class World:
             self._tell(observe, event)
             self._touch(self._on.get(node, {}).values())
             self._foreigners.look_at(node)
+        others: list[tuple[str, Adopted]] = []
         for count, (uid, event) in enumerate(self._foreigners.events(self.estate), 1):
             if count % AT_ONCE == 0:
                 yield
-            if not isinstance(event, Adopted):
+            if isinstance(event, Adopted):
+                others.append((uid, event))  # after ours, who say which devices they have
+            else:
                 self._tell(observe, event)
-            elif self._adopt(observe, event):
-                self._foreigners.refuse(uid)
         for name, until in list(self._refused.items()):
             if until <= now:
                 del self._refused[name]
@@ -382,6 +383,11 @@ class World:
             if count % AT_ONCE == 0:
                 yield
             self._introduce(crew, observe, is_news=crew.name not in unplaced)
+        for count, (uid, found) in enumerate(others, 1):
+            if count % AT_ONCE == 0:
+                yield
+            if self._adopt(observe, found):
+                self._foreigners.refuse(uid)
         full = [node for nodes in self._unplaced.values() for node in nodes]
         self.estate.set_overfull((*full, *self._foreigners.unplaced.values()))
         for _, event in self.estate.events():
