@@ -171,6 +171,31 @@ def test_a_refused_eviction_is_a_fact_and_another_leaves(live: Live, classes: No
     assert len(left) == 2
 
 
+def test_where_nobody_else_may_leave_the_room_is_kept_no_longer(live: Live, classes: None) -> None:
+    """One of two was refused: the gang waits, and no node stands on its pods any more."""
+    live.plane.nodes(2)
+    live.start()
+    live.submit(budget("both", 1))
+    for name in ("one", "two"):
+        live.submit(job(name, 1, gpus=8, labels={"guarded": "both"}, priorityClassName="low"))
+        live.until_started(name, 1)
+    until_allows(live, "both", 1)
+
+    live.submit(job("urgent", 2, gpus=8, priorityClassName="high"))
+
+    live.plane.wait_for(lambda: 429 in dict(evictions(live)).values(), what="one is refused")
+    for name in live.pods(run="urgent"):
+        live.until_says(name, "Unschedulable")
+    live.plane.wait_for(
+        lambda: (
+            not any(
+                each["status"].get("nominatedNodeName") for each in live.pods(run="urgent").values()
+            )
+        ),
+        what="no node stands on a pod",
+    )
+
+
 def test_a_higher_priority_makes_a_lower_one_leave_unless_it_is_polite(
     live: Live, classes: None
 ) -> None:

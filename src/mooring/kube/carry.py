@@ -23,7 +23,7 @@ from mooring.kube.names import DEVICES
 from mooring.kube.objects import Pod
 from mooring.kube.resources import PODS
 from mooring.model.events import BindRefused, TasksChanged
-from mooring.model.plan import Bind, Evict, Reserve
+from mooring.model.plan import Bind, Evict, Leaving, Moving, Reserve
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class Carrier:
         """Pods whose bind is under way; in the end: whether it was made."""
         self._expected: dict[Spot, Place] = {}
         """Tasks that have a place and no pod yet."""
+        self._naming: set[str] = set()
+        """Pods on which a node is being written."""
         self._nominated: dict[str, str] = {}
         """Node that stands on a waiting pod."""
         self._under_way = 0
@@ -169,6 +171,9 @@ class Carrier:
                 self._nominate(decision)
         if leaving:
             self._do(self._leave(leaving, now))
+        for waiting in plan.waiting:
+            if not any(isinstance(reason, Leaving | Moving) for reason in waiting.reasons):
+                self._withdraw(waiting.workload)
 
     def look(self, now: float, entries: Mapping[str, Entry]) -> None:
         """Bind pods that have come by now, and give up places whose pods do not come."""
@@ -342,18 +347,38 @@ class Carrier:
             for task, pod in self._world.meant_for(
                 reserve.workload, placement.group, placement.tasks
             ).items():
-                if self._nominated.get(pod.metadata.uid) != nodes[task]:
-                    self._nominated[pod.metadata.uid] = nodes[task]
-                    self._do(self._write_nomination(pod, nodes[task]))
+                self._name(pod, nodes[task])
 
-    async def _write_nomination(self, pod: Pod, node: str) -> None:
-        meta = pod.metadata
+    def _withdraw(self, workload: str) -> None:
+        """Write on waiting pods that no node is kept for them any more."""
+        for pod in self._world.waiting(workload):
+            self._name(pod, "")
+
+    def _name(self, pod: Pod, node: str) -> None:
+        """Let a node, or none, stand on a pod; what is decided last is written last."""
+        uid = pod.metadata.uid
+        if self._nominated.get(uid, pod.status.nominated_node_name) == node:
+            return
+        self._nominated[uid] = node
+        if uid not in self._naming:
+            self._naming.add(uid)
+            self._do(self._write_nomination(pod))
+
+    async def _write_nomination(self, pod: Pod) -> None:
+        meta, written = pod.metadata, None
         try:
-            body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node}}
-            await self._client.patch(PODS, meta.name, body, meta.namespace, sub="status")
+            while (node := self._nominated.get(meta.uid, written)) != written:
+                status = {"nominatedNodeName": node or None}
+                body = {"metadata": {"uid": meta.uid}, "status": status}
+                await self._client.patch(PODS, meta.name, body, meta.namespace, sub="status")
+                written = node
         except (ApiError, *_UNKNOWN) as error:
             self._nominated.pop(meta.uid, None)
             _LOG.info("nomination failed", extra=fields(pod=meta.name, error=error))
+        finally:
+            self._naming.discard(meta.uid)
+        if not written:
+            self._nominated.pop(meta.uid, None)
 
 
 def _is_assumed(entry: Entry | None, group: str, task: int) -> bool:

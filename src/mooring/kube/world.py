@@ -16,7 +16,7 @@ from mooring.engine.check import EventError
 from mooring.kube.adopt import Foreigners, adopted
 from mooring.kube.convert import Around, budget_matches
 from mooring.kube.convert import shape as shape_of
-from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of
+from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of, waits
 from mooring.kube.estate import Estate, comes_with_node
 from mooring.kube.family import is_live
 from mooring.kube.groups import Grouping
