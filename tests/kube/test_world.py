@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from mooring.engine import Engine
 from mooring.kube import kin
 from mooring.kube.carry import Carrier, Place
@@ -26,8 +28,6 @@ from tests.kube.manifests import thing as some
 from tests.kube.plane import node
 
 if TYPE_CHECKING:
-    import pytest
-
     from mooring.model.events import Event
     from mooring.model.plan import Plan
 
@@ -198,6 +198,27 @@ def test_another_pod_may_come_while_the_old_one_leaves() -> None:
     assert tale.states("lab/job/train") == "RR"  # one runs, one is releasing
     tale.loses(left)
     assert tale.decides() == {"train-1-y": left["spec"][NODE]}
+
+
+@pytest.mark.parametrize(("asked", "crashes"), [(True, 0), (False, 1)])
+def test_who_was_asked_to_leave_has_not_crashed(asked: bool, crashes: int) -> None:
+    """The last that a kubelet says of either is that it Failed; the room is free at once."""
+    tale = Tale()
+    owner, pods = gang(2)
+    tale.sees(owner, *pods)
+    tale.decides()
+    for each in pods:
+        tale.turns(each["metadata"]["name"], "Running")
+    tale.tells()
+    if asked:
+        tale.turns("train-1-x", deleted=True)
+        assert tale.tells() == ["TasksChanged releasing"]
+    tale.turns("train-1-x", "Failed")
+    tale.tells()
+    assert tale.states("lab/job/train") == "RP"
+    assert tale.engine.entries()["lab/job/train"].past.failures == crashes
+    tale.sees(job_pod(owner, 1, suffix="y", gpus=8))
+    assert list(tale.decides()) == ["train-1-y"]
 
 
 def test_a_pod_that_another_has_bound_is_counted_where_it_is() -> None:
