@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 Read = Callable[[str], Any]
+PODS_MOST = 100_000
+"""Of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _flag(words: str) -> bool:
 def _count(words: str) -> int:
     if not _is_number(words) or "." in words:
         raise ReadError("give a whole number")
-    return whole(1)(int(words))
+    return whole(1, PODS_MOST)(int(words))
 
 
 def _preemptible(words: str) -> str:

@@ -24,7 +24,7 @@ from mooring.kube.carry import Carrier, Remember
 from mooring.kube.client import Client
 from mooring.kube.intake import Intake
 from mooring.kube.log import fields
-from mooring.kube.moments import seconds
+from mooring.kube.moments import Clock, seconds
 from mooring.kube.resources import NAMESPACES
 from mooring.kube.tell import Tell
 from mooring.kube.verdict import Verdict
@@ -132,6 +132,7 @@ class Driver:
         self.inbox = inbox
         self.at = 0.0
         """When the last cycle was."""
+        self.clock = Clock()
         self._hearer = hearer
         self._intake = Intake(world)
         self._office: Office | None = None
@@ -237,7 +238,7 @@ class Driver:
         gc.collect()
         gc.disable()
         try:
-            self.at = max(self.at, time.time())
+            self.at = self.clock.now()
             entries = self._office.engine.entries()
             for _ in self.world.settle_slowly(self.at, entries, self._observe):
                 beat()
@@ -252,17 +253,14 @@ class Driver:
         """Return how long nothing needs to be done if nothing happens."""
         times = [wake_at, self._carrier.next_at if self._carrier else None]
         due = min((at for at in times if at is not None), default=self.at + LOOK_S)
-        return min(due - time.time(), LOOK_S)
+        return min(due - self.clock.now(), LOOK_S)
 
     def cycle(self) -> float | None:
-        """Take in what has happened, decide, and begin to carry it out; return when to look again.
-
-        Time never goes back, whatever the clock of the machine does.
-        """
+        """Take in what has happened, decide, begin to carry it out; return when to look again."""
         office, world, carrier = self._office, self.world, self._carrier
         assert office is not None
         self.inbox.take(self._intake)
-        self.at = now = max(self.at, time.time())
+        self.at = now = self.clock.now()
         entries = office.engine.entries()
         world.settle(now, entries, self._observe)
         if carrier is not None:

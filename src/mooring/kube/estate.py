@@ -126,7 +126,8 @@ class Estate:
             for resource, amount in taken:
                 if resource in left:
                     left[resource] = max(0, left[resource] - amount)
-        is_ready = node.ready and name not in self._overfull
+        is_full = left.get(PODS, 1) <= 0  # no amount would be read as no limit
+        is_ready = node.ready and name not in self._overfull and not is_full
         return replace(node, capacity=amounts(left), ready=is_ready)
 
     def _guess(self, given: Node) -> ModelNode:

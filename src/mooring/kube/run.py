@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.config import PolicyFile
-from mooring.journal import Journal, Recorder
+from mooring.journal import Journal, JournalError, Recorder
 from mooring.kube.audience import Audience
 from mooring.kube.client import Client, Limits
 from mooring.kube.driver import Driver, Inbox, Office, engine_of, start_of
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mooring.journal import Recorded
     from mooring.kube.owners import Ref
     from mooring.kube.policyfile import Refused
+    from mooring.model.plan import Plan
     from mooring.model.scenario import Scenario
 
 NAMESPACE = "mooring"
@@ -71,7 +72,8 @@ class Settings:
     scheduler: str = SCHEDULER
     advisor: bool = False
     """Decide and explain, and change nothing."""
-    lease: str = SCHEDULER
+    lease: str = ""
+    """Name of the lease; empty: `mooring`, and of an advisor, who is no standby, another."""
     identity: str = ""
     lease_times: Times = Times()  # noqa: RUF009 (frozen)
     memory: str = "mooring-memory"
@@ -221,7 +223,7 @@ class Process:
         settings = self.settings
         lease = Lease(
             self.client,
-            settings.lease,
+            settings.lease or (f"{SCHEDULER}-advisor" if settings.advisor else SCHEDULER),
             settings.identity or new_identity(),
             namespace=self.namespace,
             times=settings.lease_times,
@@ -260,7 +262,7 @@ class Process:
         store = Store(fenced, replace(self.place, writer=lease.identity))
         memory = Memory() if settings.advisor else await self._recall(store, lease, term)
         await self._catch_up(lease, term)
-        start = start_of(self.file, memory, time.time())
+        start = start_of(self.file, memory, driver.clock.now())
         engine = engine_of(start)
         async with AsyncExitStack() as stack:
             recorded = self._journal(stack, engine, term, start)
@@ -326,7 +328,7 @@ class Process:
         path = folder / f"{stamp}-{term.number}.journal"
         journal = stack.enter_context(Journal.create(path, start))
         _LOG.info("journal", extra=fields(file=path))
-        return Recorder(engine, journal)
+        return _Diary(engine, journal)
 
     async def _mind_policy(self, driver: Driver, engine: Engine) -> None:
         """Take edits of the policy file; a bad one changes nothing."""
@@ -340,6 +342,23 @@ class Process:
                 driver.fact(event)
 
         await watch.run(told)
+
+
+class _Diary(Recorder):
+    """Records until that fails, as on a full disk; then it only passes everything on."""
+
+    _is_broken = False
+
+    def _append(self, plan: Plan) -> None:
+        if self._is_broken:
+            self._events.clear()
+            return
+        try:
+            super()._append(plan)
+        except JournalError as error:
+            self._is_broken = True
+            self._events.clear()
+            _LOG.error("journal ends here", extra=fields(error=error))
 
 
 async def _mind_lease(driver: Driver, lease: Lease, term: Term) -> None:
