@@ -121,7 +121,9 @@ def test_an_advisor_beside_kube_scheduler_writes_nothing_but_its_lease(
     live.until_logs("would evict", workload="job/borrower", tasks=1, beneficiary="pod/owner")
     time.sleep(1)
     writes = live.plane.audit(agent="mooring")[before:]
-    assert {event["objectRef"]["resource"] for event in writes} == {"leases"}
+    assert {(each["objectRef"]["resource"], each["objectRef"]["name"]) for each in writes} == {
+        ("leases", "mooring-advisor")
+    }
     assert len(live.nodes_of()) == 2
 
 
