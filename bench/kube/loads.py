@@ -39,6 +39,8 @@ class Result:
     p99_ms: float | None = None
     cpu_ms: float | None = None
     """CPU of the scheduler for each pod; of those that waited, its start included."""
+    plane_ms: float | None = None
+    """The same of all that runs on the plane: server, store, controllers and scheduler."""
     seconds: float | None = None
     """From start to first bind."""
     rss_mb: float | None = None
@@ -57,10 +59,13 @@ class Run:
     """When the scheduler was started."""
     used_s: float = 0.0
     """Its CPU before what counts."""
+    plane_s: float = 0.0
+    """CPU of the whole plane before what counts."""
 
     async def start(self) -> None:
         """Start the scheduler."""
         self.began = time.perf_counter()
+        self.plane_s = self.site.plane_cpu_s()
         await asyncio.to_thread(self.scheduler.start, self.site)
 
     async def warm_up(self) -> None:
@@ -70,11 +75,12 @@ class Run:
         await self.clock.make_all(names)
         await self.clock.until_bound(names)
         self.used_s = self.site.cpu_s(self.scheduler.process)
+        self.plane_s = self.site.plane_cpu_s()
 
     def result(self, names: Sequence[str], *, since_start: bool) -> Result:
         """Return what was measured with these pods."""
         clock, process = self.clock, self.scheduler.process
-        used = self.site.cpu_s(process) - self.used_s
+        used, plane = self.site.cpu_s(process), self.site.plane_cpu_s()
         bound = sorted(clock.bound[name] for name in names)
         made = dict.fromkeys(names, self.began) if since_start else clock.made
         waits = [max(clock.bound[name] - made[name], 0.0) * 1000 for name in names]
@@ -87,7 +93,8 @@ class Run:
             pods_per_s=round((len(names) - 1) / (bound[-1] - bound[0]), 1),
             p50_ms=round(cuts[49], 1),
             p99_ms=round(cuts[98], 1),
-            cpu_ms=round(used * 1000 / len(names), 3),
+            cpu_ms=round((used - self.used_s) * 1000 / len(names), 3),
+            plane_ms=round((plane - self.plane_s) * 1000 / len(names), 3),
             seconds=round(bound[0] - self.began, 2) if since_start else None,
             rss_mb=round(self.site.memory_mb(process), 1),
         )

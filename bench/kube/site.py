@@ -52,6 +52,10 @@ class Site(Plane):
         fields = Path(f"/proc/{self.pids[name]}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
+    def plane_cpu_s(self) -> float:
+        """Return how many seconds of CPU all programs have used that run now."""
+        return sum(self.cpu_s(name) for name in self.pids if self.ended(name) is None)
+
     def memory_mb(self, name: str) -> float:
         """Return the most memory that a program ever had, in MB."""
         status = Path(f"/proc/{self.pids[name]}/status").read_text()
