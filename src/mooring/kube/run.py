@@ -240,6 +240,7 @@ class Process:
                     _LOG.warning("deposed", extra=fields(why=error))
                 finally:
                     self.health.is_leader = False
+                    await fenced.close()
         finally:
             await lease.stop(fenced.at_rest if fenced else None)
             await _cancel([election])
