@@ -71,3 +71,28 @@ def test_two_halves_share_a_device_and_a_third_does_not_overfill_it(live: Live) 
     live.plane.api.delete(f"/api/v1/namespaces/{live.namespace}/pods/a")
     assert live.until_bound("c") == {"c": "node-0"}
     assert condition(live.pods()["d"])["status"] == "False"
+
+
+def test_a_label_that_nobody_named_before_keeps_pods_apart(live: Live) -> None:
+    """Who runs has had that label all along: it is seen by another engine, and stays."""
+    live.plane.nodes(2)
+    live.start()
+    live.submit(pod("a", gpus=1, labels={"app": "web"}), job("train", 2, gpus=1))
+    before = live.until_bound(count=3)
+    given = {name: devices(each) for name, each in live.pods().items()}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    live.submit(pod("b", gpus=1, affinity=alone))
+
+    assert live.until_bound("b", timeout=10)["b"] != before["a"]
+    assert live.nodes_of(before) == before
+    after = live.pods()
+    assert {name: devices(after[name]) for name in given} == given
+    assert len(list(live.journals.glob("*.journal"))) == 2
+    live.submit(pod("c", gpus=1, affinity=alone), pod("d", gpus=1))
+    assert live.until_bound("c", "d")["c"] != before["a"]
+    assert len(list(live.journals.glob("*.journal"))) == 2, "it is known by now"

@@ -635,6 +635,7 @@ def test_namespaces_are_known_before_pods_are_read() -> None:
     inbox.put(Replaced(NAMESPACES, [namespace]))
     inbox.take(Intake(tale.world))
     tale.pods["b"] = pod("b", gpus=1, spec={"affinity": wish})
+    tale.take_over()
     assert tale.decides() == {"b": "node-1"}
 
 

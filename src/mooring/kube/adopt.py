@@ -13,13 +13,15 @@ from mooring.model.events import Adopted, Ended
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from mooring.kube.convert import Around
     from mooring.kube.crew import Crew
     from mooring.kube.estate import Estate
     from mooring.kube.objects import Pod
     from mooring.kube.owners import Done
     from mooring.model.events import Event
+    from mooring.model.queues import Queue
 
 OTHERS = "(other schedulers)"
 """Queue of pods that another scheduler placed: no policy has it, so nothing is charged."""
@@ -123,6 +125,24 @@ def devices_of(pod: Pod, shape: Shape) -> int:
     return mask
 
 
+def refusal(queues: Sequence[Queue], workload: Workload) -> str:
+    """Return why a workload may not use its queue, whoever let it run; empty: it may.
+
+    Of a queue that is not there, or not well, other things are said.
+    """
+    by_name = {queue.name: queue for queue in queues}
+    rules = by_name.get(workload.queue)
+    for _ in queues:
+        if rules is None:
+            break
+        if rules.namespaces is not None and workload.namespace not in rules.namespaces:
+            return f"namespace {workload.namespace} may not use queue {rules.name}"
+        if rules.users is not None and workload.user not in rules.users:
+            return f"user {workload.user or '(none)'} may not use queue {rules.name}"
+        rules = by_name.get(rules.parent)
+    return ""
+
+
 class Foreigners:
     """Pods that other schedulers have placed: they are there, and nobody makes them leave."""
 
@@ -166,7 +186,7 @@ class Foreigners:
         """Note that the engine did not take one, of whom it was just told."""
         self.unplaced[uid] = self._told.pop(uid)[1]
 
-    def events(self, estate: Estate) -> Iterator[tuple[str, Event]]:
+    def events(self, estate: Estate, around: Around) -> Iterator[tuple[str, Event]]:
         """Yield who came and who left, with their uids."""
         changed, self._changed = {**self._changed, **dict.fromkeys(self.unplaced)}, {}
         self.unplaced.clear()
@@ -179,14 +199,14 @@ class Foreigners:
                 yield uid, Ended(told[0])
                 told = None
             if pod is not None and is_there and told is None:
-                event = _foreign(pod)
+                event = _foreign(pod, around)
                 self._told[uid] = event.workload.name, pod.spec.node_name
                 yield uid, event
 
 
-def _foreign(pod: Pod) -> Adopted:
+def _foreign(pod: Pod, around: Around) -> Adopted:
     """Return a pod that another scheduler placed, as a workload."""
-    shape = seen(pod)
+    shape = seen(pod, around)
     meta, node = pod.metadata, pod.spec.node_name
     name = f"{meta.namespace}/foreign/{meta.name}"
     since = seconds(pod.status.start_time) or seconds(meta.creation_timestamp) or 0.0

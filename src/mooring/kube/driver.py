@@ -14,11 +14,13 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.engine import Engine
 from mooring.engine.check import EventError
 from mooring.journal import Recorded
+from mooring.kube.adopt import refusal
 from mooring.kube.advice import Advice
 from mooring.kube.carry import Carrier, Remember
 from mooring.kube.client import Client
@@ -49,6 +51,10 @@ REST_S = 1.0
 """At the end of a term writes have so much more than the longest one may take."""
 LOOK_S = 5.0
 """So often it looks around even if nothing happens."""
+ANEW = "labels matter that did not"
+"""Why a lead ends that should begin anew at once: shapes have other labels then."""
+ANEW_S = 60.0
+"""At most so often, whatever labels anybody names."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -140,6 +146,8 @@ class Driver:
         self._advice = Advice()
         self._observed: list[Event] = []
         self._stopped = ""
+        self._anew_at = -inf
+        """When a lead last ended for a new engine."""
 
     @property
     def is_busy(self) -> bool:
@@ -200,11 +208,15 @@ class Driver:
         self.inbox.take(self._intake)
 
     async def lead(self, office: Office, beat: Callable[[], None]) -> str:
-        """Tell the engine all that is known, and decide until we are stopped; return why."""
+        """Tell the engine all that is known, and decide until we are stopped; return why.
+
+        `ANEW`: another engine should go on, with the memory of this one.
+        """
         self._office, self._stopped, self._carrier = office, "", None
         self._observed.clear()
         self.inbox.take(self._intake)
         self.world.begin()
+        self.world.refusal = lambda workload: refusal(office.engine.queues, workload)
         work: asyncio.Task[None] | None = None
         if office.client is not None:
             self._carrier = Carrier(office.client, self.world, self, office.remember)
@@ -214,6 +226,8 @@ class Driver:
             while not self._stopped:
                 beat()
                 wake_at = self.cycle()
+                if self._is_due_anew():
+                    return ANEW
                 await asyncio.sleep(PAUSE_S)
                 await self.inbox.wait(self._patience(wake_at))
                 if work is not None and work.done():
@@ -227,6 +241,14 @@ class Driver:
             if work is not None:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
+
+    def _is_due_anew(self) -> bool:
+        """Return whether a new engine is wanted, and the last one is old enough; note when."""
+        now = time.monotonic()
+        if not self.world.wants_anew or now < self._anew_at + ANEW_S:
+            return False
+        self._anew_at = now
+        return True
 
     async def _tell_all(self, beat: Callable[[], None]) -> None:
         """Tell a new engine the whole cluster, and let others by: the lease must be renewed.

@@ -36,7 +36,7 @@ from mooring.kube.owners import Done
 from mooring.kube.problems import Problem, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mooring.kube.objects import Pod
     from mooring.kube.owners import Owner
@@ -201,6 +201,38 @@ class Grouping:
             self._family_of[name] = family
             family.siblings.append(Sibling(name))
         return next(each for each in family.siblings if each.name == name)
+
+    def regroup(self) -> Iterator[tuple[str, Membership]]:
+        """Look at all pods again, of which other labels may matter now; yield where each is.
+
+        Workloads stay, with other groups perhaps: so no engine may have begun any.
+        """
+        self.has_begun = lambda name: False
+        for family in [each for units in self._families.values() for each in units.values()]:
+            for sibling in family.readable:
+                self._regroup(family, sibling)
+            family.renew()
+            for sibling in family.readable:
+                for uid, member in sibling.members.items():
+                    alone = len(family.leaves_of(member.wanted)) == 1
+                    rank = family.kind.rank(family.owner, sibling.pods[uid]) if alone else None
+                    sibling.members[uid] = replace(member, rank=rank)
+                    yield uid, sibling.members[uid]
+
+    def _regroup(self, family: Family, sibling: Sibling) -> None:
+        """Give the pods of a workload groups by what their shapes are now."""
+        before, sibling.leaves = sibling.leaves, {}
+        shapes = {leaf: shape for (_, shape), leaf in before.items()}
+        for uid, member in sibling.members.items():
+            shape = _without(self._shape_of(sibling.pods[uid]), family.kind.differ)
+            if isinstance(shape, Problems):
+                shape = shapes[member.group]  # it was edited since it was understood
+            leaf = sibling.leaf(member.wanted, shape)
+            sibling.members[uid] = replace(member, group=leaf)
+        there = {wanted for wanted, _ in sibling.leaves}
+        for wanted, shape in before:
+            if wanted not in there:
+                sibling.leaf(wanted, shape)  # none of its pods is there
 
     # -- workloads --------------------------------------------------------------------------
 

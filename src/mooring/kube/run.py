@@ -20,7 +20,7 @@ from mooring.config import PolicyFile
 from mooring.journal import Journal, JournalError, Recorder
 from mooring.kube.audience import Audience
 from mooring.kube.client import Client, Limits
-from mooring.kube.driver import Driver, Inbox, Office, engine_of, start_of
+from mooring.kube.driver import ANEW, Driver, Inbox, Office, engine_of, start_of
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.intake import ALWAYS, kinds_of
 from mooring.kube.kin import Owners
@@ -81,6 +81,19 @@ class Settings:
     journal: str = ""
     """Folder of journals, one file a term; empty: none is written."""
     listen: str = "127.0.0.1:8080"
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What stays for a whole term, whatever engine decides."""
+
+    lease: Lease
+    term: Term
+    fenced: Client
+    store: Store
+    tell: Tell | None = None
+    engines: int = 0
+    """How many have begun."""
 
 
 class Process:
@@ -258,42 +271,49 @@ class Process:
         return turn.result()
 
     async def _serve(self, driver: Driver, lease: Lease, term: Term, fenced: Client) -> None:
-        """Decide and carry out for one term."""
+        """Decide and carry out for one term: with one engine after another, if need be."""
         settings = self.settings
         store = Store(fenced, replace(self.place, writer=lease.identity))
         memory = Memory() if settings.advisor else await self._recall(store, lease, term)
-        await self._catch_up(lease, term)
+        async with AsyncExitStack() as stack:
+            desk = _Desk(lease, term, fenced, store)
+            if not settings.advisor:
+                audience, busy = Audience(driver.world), lambda: driver.is_busy
+                desk.tell = Tell(fenced, audience, instance=lease.identity, busy=busy)
+                desk.tell.start()
+                stack.push_async_callback(desk.tell.stop)
+                self.meters.tell, self.meters.store = desk.tell, store
+            why = ANEW
+            while why == ANEW:
+                await self._catch_up(lease, term)
+                if self._stopping.is_set():
+                    return  # nobody told the driver, which was not at work
+                why, memory = await self._lead(driver, desk, memory)
+                _LOG.info("stopped", extra=fields(why=why, term=term.token))
+
+    async def _lead(self, driver: Driver, desk: _Desk, memory: Memory) -> tuple[str, Memory]:
+        """Decide and carry out with one engine; return why it ended, and what it remembers."""
+        settings = self.settings
         start = start_of(self.file, memory, driver.clock.now())
         engine = engine_of(start)
         async with AsyncExitStack() as stack:
-            recorded = self._journal(stack, engine, term, start)
+            recorded = self._journal(stack, engine, desk, start)
             office = Office(engine, recorded)
             if not settings.advisor:
-                tell = Tell(
-                    fenced,
-                    Audience(driver.world),
-                    instance=lease.identity,
-                    busy=lambda: driver.is_busy,
-                )
-                tell.start()
-                stack.push_async_callback(tell.stop)
-                saver = Saver(store, engine.memory, settings.memory_every_s)
+                saver = Saver(desk.store, engine.memory, settings.memory_every_s)
                 saver.start(lambda: driver.stop("the memory was taken over"))
                 stack.push_async_callback(saver.stop)
-                office = Office(engine, recorded, fenced, tell, saver.flush)
-                self.meters.tell, self.meters.store = tell, store
+                office = Office(engine, recorded, desk.fenced, desk.tell, saver.flush)
             self.meters.begin()
             self.meters.policy = self.policy
             self.meters.queues, self.meters.standings = lambda: engine.queues, engine.standings
             tasks = [
                 self._vital(self._mind_policy(driver, engine), "policy"),
-                self._vital(_mind_lease(driver, lease, term), "term"),
+                self._vital(_mind_lease(driver, desk.lease, desk.term), "term"),
             ]
             stack.push_async_callback(_cancel, tasks)
-            if self._stopping.is_set():
-                return  # nobody told the driver, which was not at work yet
             why = await driver.lead(office, self.health.beat)
-            _LOG.info("stopped", extra=fields(why=why, term=term.token))
+        return why, engine.memory()
 
     async def _recall(self, store: Store, lease: Lease, term: Term) -> Memory:
         """Return what an earlier life stored, however often it takes to ask; it is ours then."""
@@ -318,7 +338,7 @@ class Process:
             await _cancel([listed])
 
     def _journal(
-        self, stack: AsyncExitStack, engine: Engine, term: Term, start: Scenario
+        self, stack: AsyncExitStack, engine: Engine, desk: _Desk, start: Scenario
     ) -> Recorded:
         """Return what is told and asked instead of an engine: a recorder, if there is a journal."""
         if not self.settings.journal or self.settings.advisor:
@@ -326,7 +346,9 @@ class Process:
         folder = Path(self.settings.journal)
         folder.mkdir(parents=True, exist_ok=True)
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start.now))
-        path = folder / f"{stamp}-{term.number}.journal"
+        desk.engines += 1
+        number = f"{desk.term.number}" + (f".{desk.engines}" if desk.engines > 1 else "")
+        path = folder / f"{stamp}-{number}.journal"
         journal = stack.enter_context(Journal.create(path, start))
         _LOG.info("journal", extra=fields(file=path))
         return _Diary(engine, journal)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mooring.kube.adopt import refusal
 from mooring.kube.driver import engine_of, start_of
 from mooring.kube.intake import ALWAYS, Intake, kinds_of
 from mooring.kube.kin import Owners
@@ -35,6 +37,8 @@ async def take_snapshot(
     memory = await Store(client, place).peek()
     now = time.time()
     engine = engine_of(start_of(file, memory, now))
+    world.begin()
+    world.refusal = partial(refusal, engine.queues)
     world.settle(now, engine.entries(), engine.observe)
     wrong = [f"{name}: {'; '.join(lines)}" for name, lines in world.take_news()]
     wrong += [f"node {name}: {each}" for name, each in world.estate.problems.items()]

@@ -13,15 +13,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.engine.check import EventError
-from mooring.kube.adopt import Foreigners, adopted
-from mooring.kube.convert import Around, budget_matches
+from mooring.kube.adopt import OTHERS, Foreigners, adopted
+from mooring.kube.convert import Around, budget_matches, seen_keys
 from mooring.kube.convert import shape as shape_of
 from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of, waits
 from mooring.kube.estate import Estate, comes_with_node
 from mooring.kube.family import is_live
 from mooring.kube.groups import Grouping
 from mooring.kube.kin import Missing
-from mooring.kube.names import SCHEDULER
+from mooring.kube.names import PREFIX, SCHEDULER
 from mooring.kube.problems import Problem, Problems
 from mooring.model.events import Adopted, Ended, Event, Submitted, TasksChanged, WorkloadChanged
 from mooring.model.workload import TaskState
@@ -69,6 +69,12 @@ class World:
         """Facts that the engine did not take, since somebody last looked."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels of namespaces."""
+        self.refusal: Callable[[Workload], str] = lambda workload: ""
+        """Says why a workload may not use its queue; empty: it may."""
+        self._keys_of: dict[str, frozenset[str]] = {}
+        """Labels that terms of pods name, by uid."""
+        self._strange: dict[str, None] = {}
+        """Uids of pods whose terms name labels that shapes do not have yet."""
         self._foreigners = Foreigners()
         self._crew_of: dict[str, str] = {}
         """Name of the crew of a pod, by uid."""
@@ -94,7 +100,9 @@ class World:
         """Crews that are on nodes and that the engine did not take, with these nodes."""
         self._news: dict[str, None] = {}
         """Crews with other problems than before."""
-        self._around = Around(self.namespaces)
+        self._around = Around(self.namespaces, frozenset())
+        """Shapes have the labels that were named when the engine began, and no others."""
+        self._is_regrouped = True
         self._dirty: dict[str, None] = {}
         self._now = 0.0
 
@@ -115,6 +123,7 @@ class World:
             else:
                 self.estate.move_out(meta.uid, spec.node_name)
             return
+        self._note_keys(pod)
         if not is_ours:
             self._foreigners.put(pod)
             return
@@ -136,6 +145,33 @@ class World:
         if spec.node_name:
             self._on.setdefault(spec.node_name, {})[meta.uid] = name
         self._dirty[name] = None
+
+    def _note_keys(self, pod: Pod) -> None:
+        """Note which labels the terms of a pod name; once it has its place they do not change."""
+        uid = pod.metadata.uid
+        if is_over(pod):
+            self._forget_keys(uid)
+            return
+        if pod.spec.node_name and uid in self._keys_of:
+            return
+        self._forget_keys(uid)
+        keys = seen_keys(pod)
+        if keys:
+            self._keys_of[uid] = keys
+            if self._around.keys is not None and not keys <= self._around.keys:
+                self._strange[uid] = None
+
+    def _forget_keys(self, uid: str) -> None:
+        self._keys_of.pop(uid, None)
+        self._strange.pop(uid, None)
+
+    @property
+    def wants_anew(self) -> bool:
+        """Return whether terms name labels that shapes do not have: a new engine would see them."""
+        return bool(self._strange)
+
+    def _is_strange(self, crew: Crew) -> bool:
+        return bool(self._strange) and any(uid in self._strange for uid in crew.pods)
 
     def _wait_for(self, owner: Missing, pod: Pod) -> None:
         """Let a pod wait for its owner; one that is on a node takes its room all the same."""
@@ -165,6 +201,7 @@ class World:
     def drop_pod(self, pod: Pod) -> None:
         """Take in that a pod is gone."""
         uid = pod.metadata.uid
+        self._forget_keys(uid)
         self._foreigners.drop(uid)
         self.estate.move_out(uid, pod.spec.node_name)
         self._unreadable.pop(uid, None)
@@ -330,7 +367,15 @@ class World:
     # -- facts for the engine ---------------------------------------------------------------
 
     def begin(self) -> None:
-        """Let everything be told again, to an engine that knows nothing yet."""
+        """Let everything be told again, to an engine that knows nothing yet.
+
+        From now on shapes have the labels that are named now.
+        """
+        keys = frozenset[str]().union(*self._keys_of.values())
+        if keys != self._around.keys:
+            self._around = Around(self.namespaces, keys)
+            self._is_regrouped = False
+        self._strange.clear()
         self.estate.forget_told()
         self._foreigners.forget_told()
         for crew in self.crews.values():
@@ -352,6 +397,7 @@ class World:
         Nothing new may be taken in before the end.
         """
         self._now = now
+        yield from self._regroup()
         self.grouping.has_begun = lambda name: name in entries and entries[name].has_begun
         for count, (node, event) in enumerate(self.estate.events(), 1):
             if count % AT_ONCE == 0:
@@ -360,7 +406,7 @@ class World:
             self._touch(self._on.get(node, {}).values())
             self._foreigners.look_at(node)
         others: list[tuple[str, Adopted]] = []
-        for count, (uid, event) in enumerate(self._foreigners.events(self.estate), 1):
+        for count, (uid, event) in enumerate(self._foreigners.events(self.estate, self._around), 1):
             if count % AT_ONCE == 0:
                 yield
             if isinstance(event, Adopted):
@@ -393,6 +439,16 @@ class World:
         for _, event in self.estate.events():
             self._tell(observe, event)
 
+    def _regroup(self) -> Iterator[None]:
+        """Let shapes have the labels that matter to the engine that has just begun."""
+        if self._is_regrouped:
+            return
+        for count, (uid, member) in enumerate(self.grouping.regroup(), 1):
+            if count % AT_ONCE == 0:
+                yield
+            self.crews[member.workload].members[uid] = member
+        self._is_regrouped = True
+
     def _tell(self, observe: Observe, event: Event) -> bool:
         """Tell the engine a fact; return whether it was taken."""
         try:
@@ -417,6 +473,8 @@ class World:
             crew.workload = None
             return False
         workload = self._describe(crew)
+        if self._is_strange(crew):
+            return True  # as it was, until its terms can be judged
         if workload is not None and workload != entry.workload:
             if not self._tell(observe, WorkloadChanged(workload)):
                 crew.problems = (Problem("", "", self.errors[-1]),)
@@ -509,7 +567,7 @@ class World:
             self._forget(crew)
             return
         workload = self._describe(crew)
-        if workload is None:
+        if workload is None or (self._is_strange(crew) and not _is_placed(crew)):
             return
         crew.workload = workload
         for uid in [uid for uid in crew.seats if uid not in crew.pods]:
@@ -522,13 +580,25 @@ class World:
                 crew.problems = (Problem("", "", self.errors[-1]),)
                 self._news[crew.name] = None
             return
-        why = self._adopt(observe, event)
+        why = self._adopt(observe, self._as_entitled(crew, event))
         if not why:
             return
         crew.problems = (Problem("", "", why),)
         self._unplaced[crew.name] = tuple(dict.fromkeys(seat.node for seat in crew.seats.values()))
         if is_news:
             self.errors.append(why)
+
+    def _as_entitled(self, crew: Crew, event: Adopted) -> Adopted:
+        """Return work that was found, in the queue of nobody if it may not use its own."""
+        workload = event.workload
+        why = self.refusal(workload)
+        if not why:
+            return event
+        crew.terms["queue"] = OTHERS
+        crew.problems = (*crew.problems, Problem(f"{PREFIX}queue", workload.queue, why))
+        self._news[crew.name] = None
+        crew.workload = replace(workload, queue=OTHERS)
+        return replace(event, workload=crew.workload)
 
     def _arrival(self, crew: Crew) -> tuple[bool, str, str]:
         """Return who is told first: who runs, then who came first."""

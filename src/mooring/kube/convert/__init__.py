@@ -12,6 +12,7 @@ from mooring.kube.convert.pod import (
     may_preempt,
     priority,
     seen,
+    seen_keys,
     shape,
     term_keys,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "node",
     "priority",
     "seen",
+    "seen_keys",
     "shape",
     "term_keys",
 ]

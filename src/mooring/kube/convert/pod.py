@@ -52,7 +52,7 @@ PER_POD = frozenset(
     )
 )
 """Labels that differ between pods of one template, or say which run it is: they would make a shape
-of every pod. They are left out unless a term of the pod itself names them."""
+of every pod. They are left out unless a term of the pod itself names them, whatever others do."""
 PROTOCOLS = ("", "TCP", "UDP", "SCTP")
 EVERYWHERE = ("", "0.0.0.0")
 EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -70,7 +70,7 @@ class Around:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The labels of every namespace."""
     keys: frozenset[str] | None = None
-    """Labels that some term names (see `term_keys`): a shape has no others; None: all."""
+    """Labels that some term names (see `seen_keys`): a shape has no others; None: all."""
 
 
 _KNOWN: dict[tuple[bytes, Labels], Shape | Problems] = {}
@@ -180,8 +180,15 @@ def is_gated(pod: Pod) -> bool:
 
 def term_keys(pod: Pod) -> frozenset[str]:
     """Return the labels of other pods, and `@namespace`, that the terms of a pod name."""
+    if not _looks_at_others(pod):
+        return frozenset()
     found = _social(pod, Shape(), Around(), Notes())
     return frozenset(_named(found))
+
+
+def seen_keys(pod: Pod) -> frozenset[str]:
+    """Return the labels that shapes of other pods must have for the terms of this one."""
+    return term_keys(pod) - PER_POD
 
 
 def _named(shape: Shape) -> set[str]:
@@ -228,7 +235,7 @@ def _labels(pod: Pod, around: Around, named: set[str]) -> Labels:
         {
             key: value
             for key, value in labels.items()
-            if key in named or (key not in PER_POD if seen is None else key in seen)
+            if key in named or (key not in PER_POD and (seen is None or key in seen))
         }
     )
 
