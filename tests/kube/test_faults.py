@@ -15,7 +15,7 @@ import pytest
 
 from tests.kube.live import HOME
 from tests.kube.proxy import Faults, Proxy
-from tests.kube.turmoil import POLICY, Load
+from tests.kube.turmoil import POLICY, QUEUES, Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,7 @@ class Lives:
         self.draw = draw
         self.identities: dict[str, str] = {}
         """By name of a process: how the proxy calls it."""
+        self.policy = POLICY
         self.halves = 0
         """Gangs that were bound in part when their scheduler was killed."""
         self._looked_at = self._binds = 0
@@ -55,7 +56,7 @@ class Lives:
             token = json.loads(config.read_text())["users"][0]["user"]["token"]
             self.identities[name] = f"token …{token[-8:]}"
             self.live.launch(
-                POLICY, name=name, identity=name, lease_duration=lease, kubeconfig=str(config)
+                self.policy, name=name, identity=name, lease_duration=lease, kubeconfig=str(config)
             )
 
     def kill(self) -> None:
@@ -121,6 +122,27 @@ def test_gangs_stay_whole_however_often_the_scheduler_is_killed(
     load.fill()
     load.until_rest()
     load.check()
+
+
+@pytest.mark.soak
+def test_gangs_stay_whole_when_the_scheduler_is_killed_while_quota_is_taken_back(
+    live: Live, proxy: Proxy
+) -> None:
+    """Who borrows is asked to leave, and half of it has left when nobody is there to go on."""
+    load = Load(live, seed=3, gangs=24, queues=("a", "b"))
+    lives = Lives(live, proxy, Random(3))
+    lives.policy += QUEUES
+    load.submit(4)
+    for _ in range(20):
+        lives.begin()
+        load.submit(1)
+        lives.kill()
+    lives.begin()
+    load.fill()
+    load.until_rest(180)
+    load.check()
+    evictions = [each for each in proxy.requests if "/eviction?" in each.path]
+    assert evictions, "nobody was asked to leave"
 
 
 @pytest.mark.parametrize(

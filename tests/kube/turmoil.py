@@ -19,11 +19,20 @@ from tests.kube.live import condition, job
 from tests.kube.plane import pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.kube.api import Object
     from tests.kube.live import Live
 
 POLICY = "policy: {gang_grace: 3s}\n"
 """A gang that cannot be completed is undone soon."""
+QUEUES = """
+queues:
+  - {name: org, quotas: [{resource: gpu, quota: 48}]}
+  - {name: a, parent: org, quotas: [{resource: gpu, quota: 24}]}
+  - {name: b, parent: org, quotas: [{resource: gpu, quota: 24}]}
+"""
+"""Each may borrow what the other does not use, and gives it back."""
 MOST_PODS = 6
 MOST_GPUS = 4
 QUIET_S = 4.0
@@ -33,13 +42,27 @@ QUIET_S = 4.0
 class Load:
     """Gangs in the namespace of a test."""
 
-    def __init__(self, live: Live, *, seed: int, gangs: int, nodes: int = 6) -> None:
+    def __init__(
+        self, live: Live, *, seed: int, gangs: int, nodes: int = 6, queues: Sequence[str] = ()
+    ) -> None:
+        """Know the gangs, and make the nodes.
+
+        With two queues those of the first never end, and those of the second do.
+        """
         self.live = live
+        self._queues = queues
         self.sizes: dict[str, int] = {}
         """Pods of every gang that was submitted."""
         draw = Random(seed)
         stays = gangs - max(3, gangs // 4)
-        self._left = [_gang(draw, number, ends=number < stays) for number in range(gangs)]
+        if queues:
+            ends = [number % 2 == 1 for number in range(gangs)]
+        else:
+            ends = [number < stays for number in range(gangs)]
+        self._left = [_gang(draw, number, ends=ends[number]) for number in range(gangs)]
+        for number, each in enumerate(self._left) if queues else ():
+            notes = each["spec"]["template"]["metadata"]["annotations"]
+            notes["mooring.dev/queue"] = queues[number % len(queues)]
         self.room = 8 * nodes
         live.plane.nodes(nodes)
 
@@ -57,7 +80,12 @@ class Load:
     def fill(self) -> None:
         """Submit what is left, and then more single pods than there is room: one always waits."""
         self.submit(len(self._left))
-        self.live.submit(*(pod(f"single-{i:02}", gpus=1) for i in range(self.room + 1)))
+        if not self._queues:
+            self.live.submit(*(pod(f"single-{i:02}", gpus=1) for i in range(self.room + 1)))
+            return
+        for i in range(self.room + 1):  # of Jobs: a pod that is evicted comes again
+            notes = {"mooring.dev/queue": self._queues[i % len(self._queues)]}
+            self.live.submit(job(f"single-{i:02}", 1, gpus=1, annotations=notes))
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -70,7 +98,8 @@ class Load:
             nonlocal last, since
             pods = self.live.pods()
             now = {name: _shown(each) for name, each in pods.items()}
-            if now != last or any(_moves(each) or is_silent(each) for each in pods.values()):
+            moves = any(_moves(each) or is_silent(each) for each in pods.values())
+            if now != last or moves or self._awaits_pods():
                 last, since = now, time.monotonic()
             time.sleep(0.1)
             return time.monotonic() - since > QUIET_S
@@ -78,14 +107,20 @@ class Load:
         with suppress(AssertionError):  # `check` says more
             self.live.plane.wait_for(rests, timeout)
 
+    def _jobs(self) -> dict[str, Object]:
+        path = f"/apis/batch/v1/namespaces/{self.live.namespace}/jobs"
+        return {each["metadata"]["name"]: each for each in self.live.plane.api.items(path)}
+
+    def _awaits_pods(self) -> bool:
+        """Return whether a Job is about to make pods: after an eviction it may take its time."""
+        return any(
+            not _is_complete(each) and each["status"].get("active", 0) < each["spec"]["parallelism"]
+            for each in self._jobs().values()
+        )
+
     def check(self) -> None:
         """Fail if a gang is bound in part or lost, or room is not used."""
-        jobs = {
-            each["metadata"]["name"]: each
-            for each in self.live.plane.api.items(
-                f"/apis/batch/v1/namespaces/{self.live.namespace}/jobs"
-            )
-        }
+        jobs = self._jobs()
         wrong = [line for name in self.sizes if (line := self._wrong(name, jobs[name]))]
         used = self.used()
         if used != self.room:
@@ -93,7 +128,17 @@ class Load:
         for name, each in self.live.pods().items():
             if is_silent(each):
                 wrong.append(f"{name} waits and does not say why")
-        assert not wrong, "\n".join([*wrong, self.live.plane.shown(self.live.namespace)])
+        assert not wrong, "\n".join([*wrong, *self._shown()])
+
+    def _shown(self) -> list[str]:
+        """Return where the pods are that have not ended, and what those are told that wait."""
+        lines = []
+        for name, each in self.live.pods().items():
+            where = each["spec"].get("nodeName") or condition(each).get("message")
+            leaves = "leaves " if "deletionTimestamp" in each["metadata"] else ""
+            if each["status"]["phase"] not in ("Succeeded", "Failed"):
+                lines.append(f"{name}: {leaves}{each['status']['phase']} {where}")
+        return lines
 
     def used(self) -> int:
         """Return the GPUs of pods that run."""
@@ -105,23 +150,31 @@ class Load:
 
     def _wrong(self, name: str, found: Object) -> str:
         """Return what is wrong with a gang; nothing: empty."""
-        conditions = found["status"].get("conditions", [])
-        if any(each["type"] == "Complete" and each["status"] == "True" for each in conditions):
+        if _is_complete(found):
             return ""
         pods = list(self.live.pods(run=name).values())
         bound = [each for each in pods if each["spec"].get("nodeName")]
         if len(pods) != self.sizes[name]:
-            return f"{name}: {len(pods)} pods of {self.sizes[name]}"
+            return f"{name}: {len(pods)} pods of {self.sizes[name]}: {found['status']}"
         if len(bound) not in (0, len(pods)):
             return f"{name}: {len(bound)} pods of {len(pods)} are bound"
         return ""
+
+
+def _is_complete(found: Object) -> bool:
+    conditions = found["status"].get("conditions", [])
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
 
 
 def _gang(draw: Random, number: int, *, ends: bool) -> Object:
     pods, gpus = draw.randint(2, MOST_PODS), draw.choice((1, 2, 2, MOST_GPUS))
     seconds = draw.uniform(1, 6)
     notes = {RUN_SECONDS: f"{seconds:.1f}"} if ends else {}
-    return job(f"gang-{number:02}", pods, gpus=gpus, annotations=notes)
+    made = job(f"gang-{number:02}", pods, gpus=gpus, annotations=notes)
+    evicted = [{"type": "DisruptionTarget", "status": "True"}]
+    rule = {"action": "Ignore", "onPodConditions": evicted}  # it is no failure, and not punished
+    made["spec"]["podFailurePolicy"] = {"rules": [rule]}
+    return made
 
 
 def _shown(each: Object) -> tuple[object, ...]:
