@@ -603,6 +603,8 @@ def commands() -> list[tuple[str, ...]]:
         ("traces", "list"),
         ("traces", "convert"),
         ("demo",),
+        ("run",),
+        ("snapshot",),
         ("schema",),
     ]
 
