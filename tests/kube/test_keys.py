@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from mooring.engine import Engine
+from mooring.kube import driver
 from mooring.kube.adopt import OTHERS, refusal
+from mooring.kube.driver import ANEW, Driver, Inbox, Office
 from mooring.model.queues import Queue
 from mooring.model.settings import Policy
 from mooring.model.topology import Topology
@@ -161,6 +164,43 @@ def test_labels_that_differ_within_a_group_are_no_key() -> None:
     ]
 
 
+class Hearer:
+    """Hears nothing."""
+
+    def cycle(self, *_: object) -> None:
+        """Forget it."""
+
+
+def test_a_new_engine_begins_at_once_and_then_not_so_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names ever new labels does not keep the scheduler from its work."""
+    tale, inbox = Tale(), Inbox()
+    loop = Driver(tale.world, inbox, cast("Any", Hearer()))
+
+    async def lead() -> asyncio.Task[str]:
+        engine = Engine(Topology())
+        task = asyncio.create_task(loop.lead(Office(engine, engine), lambda: None))
+        await asyncio.sleep(0.05)
+        return task
+
+    async def story() -> None:
+        inbox.do(lambda: tale.sees(pod("a", spec=apart(one="x"))))
+        first = await lead()
+        assert not first.done(), "what is there when it begins is known"
+        inbox.do(lambda: tale.sees(pod("b", spec=apart(two="x"))))
+        assert await asyncio.wait_for(first, 10) == ANEW
+
+        second = await lead()
+        inbox.do(lambda: tale.sees(pod("c", spec=apart(three="x"))))
+        await asyncio.sleep(0.1)
+        assert wants(tale)
+        assert not second.done()
+        monkeypatch.setattr(driver, "ANEW_S", 0.0)
+        inbox.do(lambda: None)
+        assert await asyncio.wait_for(second, 10) == ANEW
+
+    asyncio.run(story())
+
+
 # -- queues -----------------------------------------------------------------------------------
 
 
@@ -184,7 +224,7 @@ def test_who_may_not_use_a_queue(workload: dict[str, Any], why: str) -> None:
         Queue("round", parent="trip"),
         Queue("trip", parent="round"),
     )
-    found = refusal(queues, Workload("lab/pod/a", (), **workload))
+    found = refusal({each.name: each for each in queues}, Workload("lab/pod/a", (), **workload))
     assert why in found
     assert bool(found) == bool(why)
 

@@ -13,7 +13,7 @@ from mooring.model.events import Adopted, Ended
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
     from mooring.kube.convert import Around
     from mooring.kube.crew import Crew
@@ -125,13 +125,12 @@ def devices_of(pod: Pod, shape: Shape) -> int:
     return mask
 
 
-def refusal(queues: Sequence[Queue], workload: Workload) -> str:
+def refusal(queues: Mapping[str, Queue], workload: Workload) -> str:
     """Return why a workload may not use its queue, whoever let it run; empty: it may.
 
     Of a queue that is not there, or not well, other things are said.
     """
-    by_name = {queue.name: queue for queue in queues}
-    rules = by_name.get(workload.queue)
+    rules = queues.get(workload.queue)
     for _ in queues:
         if rules is None:
             break
@@ -139,7 +138,7 @@ def refusal(queues: Sequence[Queue], workload: Workload) -> str:
             return f"namespace {workload.namespace} may not use queue {rules.name}"
         if rules.users is not None and workload.user not in rules.users:
             return f"user {workload.user or '(none)'} may not use queue {rules.name}"
-        rules = by_name.get(rules.parent)
+        rules = queues.get(rules.parent)
     return ""
 
 

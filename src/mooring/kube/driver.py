@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from mooring.model.events import Event
     from mooring.model.memory import Memory
     from mooring.model.plan import Plan
+    from mooring.model.queues import Queue
+    from mooring.model.workload import Workload
 
 PAUSE_S = 0.005
 """Between two cycles: what happens in between is decided together."""
@@ -148,6 +150,8 @@ class Driver:
         self._stopped = ""
         self._anew_at = -inf
         """When a lead last ended for a new engine."""
+        self._rules: tuple[tuple[Queue, ...], dict[str, Queue]] = ((), {})
+        """The queues in force, also by name."""
 
     @property
     def is_busy(self) -> bool:
@@ -216,7 +220,7 @@ class Driver:
         self._observed.clear()
         self.inbox.take(self._intake)
         self.world.begin()
-        self.world.refusal = lambda workload: refusal(office.engine.queues, workload)
+        self.world.refusal = self._refusal
         work: asyncio.Task[None] | None = None
         if office.client is not None:
             self._carrier = Carrier(office.client, self.world, self, office.remember)
@@ -241,6 +245,13 @@ class Driver:
             if work is not None:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
+
+    def _refusal(self, workload: Workload) -> str:
+        """Return why a workload may not use its queue, by the policy in force."""
+        queues = self._office.engine.queues if self._office else ()
+        if queues is not self._rules[0]:
+            self._rules = queues, {queue.name: queue for queue in queues}
+        return refusal(self._rules[1], workload)
 
     def _is_due_anew(self) -> bool:
         """Return whether a new engine is wanted, and the last one is old enough; note when."""

@@ -38,7 +38,7 @@ async def take_snapshot(
     now = time.time()
     engine = engine_of(start_of(file, memory, now))
     world.begin()
-    world.refusal = partial(refusal, engine.queues)
+    world.refusal = partial(refusal, {queue.name: queue for queue in engine.queues})
     world.settle(now, engine.entries(), engine.observe)
     wrong = [f"{name}: {'; '.join(lines)}" for name, lines in world.take_news()]
     wrong += [f"node {name}: {each}" for name, each in world.estate.problems.items()]
