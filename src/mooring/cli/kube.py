@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.config import ConfigError, Mistake, dump_scenario
-from mooring.config.parse import parse
-from mooring.config.units import positive_duration
+from mooring.config.files import load
+from mooring.config.reader import ReadError
+from mooring.config.units import flag, one_of, positive_duration, text
 from mooring.kube.errors import ApiError, Unreachable
 from mooring.kube.lease import Times
 from mooring.kube.log import FORMS, set_up
 from mooring.kube.logins import CredentialsError
 from mooring.kube.run import Process, Settings
+from mooring.kube.serve import ListenError
 from mooring.kube.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from mooring.cli.main import Commands
+    from mooring.config.reader import Cursor
 
 _FLAGS: dict[str, tuple[str, str]] = {
     "kubeconfig": ("FILE", "where the cluster is, and who we are; default: as kubectl finds it"),
@@ -60,7 +62,7 @@ def add_run(commands: Commands) -> None:
     made.add_argument(
         "--lease-duration", metavar="TIME", help="how long a lease lasts (default: 15s)"
     )
-    made.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    made.add_argument("--log-level", choices=_LEVELS)
     made.add_argument("--log-format", choices=FORMS)
 
 
@@ -82,7 +84,15 @@ def _add_flags(to: argparse.ArgumentParser, flags: dict[str, tuple[str, str]]) -
         to.add_argument(f"--{name}", metavar=takes, help=what)
 
 
-_TEXTS = (*_FLAGS, *_RUN_FLAGS, "lease-duration", "log-level", "log-format")
+_LEVELS = ("debug", "info", "warning", "error")
+_READERS: dict[str, Callable[[object], Any]] = {
+    **dict.fromkeys([*_FLAGS, *_RUN_FLAGS], text),
+    "advisor": flag,
+    "lease-duration": positive_duration,
+    "log-level": one_of(_LEVELS),
+    "log-format": one_of(FORMS),
+}
+"""What may stand in a file of options."""
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -92,30 +102,30 @@ def options(arguments: argparse.Namespace) -> dict[str, Any]:
         for key, value in vars(arguments).items()
         if value is not None and key not in ("command", "config")
     }
+    if "lease-duration" in given:
+        given["lease-duration"] = _duration(given["lease-duration"])
     if not getattr(arguments, "config", None):
         return given
-    source = arguments.config
-    found = parse(Path(source).read_text(encoding="utf-8"))
-    wrong = []
-    if not isinstance(found, dict):
-        raise ConfigError([Mistake("", "", "give options and their values")], source)
-    for key, value in found.items():
-        if key == "advisor" and not isinstance(value, bool):
-            wrong.append(Mistake(key, str(value), "give true or false"))
-        elif key in _TEXTS and not isinstance(value, str):
-            wrong.append(Mistake(key, str(value), "give text"))
-        elif key not in (*_TEXTS, "advisor"):
-            wrong.append(Mistake(key, "", f"remove it; there are {', '.join(_TEXTS)}, advisor"))
-    if wrong:
-        raise ConfigError(wrong, source)
-    return {**found, **given}
+    return {**load(arguments.config, _read_options), **given}
+
+
+def _read_options(cursor: Cursor) -> dict[str, Any]:
+    found = cursor.fields(list(_READERS))
+    return {key: found.take(key, read, None) for key, read in _READERS.items() if key in found}
+
+
+def _duration(words: str) -> float:
+    try:
+        return positive_duration(words)
+    except ReadError as error:
+        raise ConfigError([Mistake("", words, str(error))], "--lease-duration") from None
 
 
 def _settings(given: dict[str, Any]) -> Settings:
     known = {field.name for field in fields(Settings)}
     plain = {key: value for key, value in given.items() if key in known}
     if "lease-duration" in given:
-        plain["lease_times"] = Times.lasting(positive_duration(given["lease-duration"]))
+        plain["lease_times"] = Times.lasting(given["lease-duration"])
     return Settings(**plain)
 
 
@@ -150,7 +160,10 @@ def _carefully(work: Callable[[], Coroutine[None, None, None]]) -> int:
     """Do something with a cluster; say in a line why that cannot be done."""
     try:
         asyncio.run(work())
-    except (CredentialsError, ApiError, Unreachable) as error:
+    except CredentialsError as error:
+        print(*error.problems, sep="\n", file=sys.stderr)
+        return 2
+    except (ApiError, Unreachable, ListenError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

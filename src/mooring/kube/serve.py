@@ -78,13 +78,20 @@ class Address:
         return cls(host.strip("[]"), int(port))
 
 
+class ListenError(Exception):
+    """An address that cannot be listened on."""
+
+
 class Server:
     """Answers on one address. `start` returns the port: 0 asks for a free one."""
 
     def __init__(self, health: Health, meters: Meters, address: str = ADDRESS) -> None:
         self._health = health
         self._meters = meters
-        self._address = Address.read(address)
+        try:
+            self._address = Address.read(address)
+        except ValueError as error:
+            raise ListenError(f"--listen: {error}") from None
         meters.health = health
         self._runner: web.AppRunner | None = None
 
@@ -97,7 +104,12 @@ class Server:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._address.host or None, self._address.port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            where = f"{self._address.host}:{self._address.port}"
+            raise ListenError(f"--listen: {where}: {error.strerror or error}") from None
         port: int = self._runner.addresses[0][1]
         return port
 
