@@ -248,10 +248,16 @@ class Said:
 
     def over(self, further: Said) -> Said:
         """Return both together; where both say something, this one is nearer."""
+        if not (further.values or further.problems):
+            return self
+        if not (self.values or self.problems):
+            return further
         return Said({**further.values, **self.values}, (*self.problems, *further.problems))
 
     def topology(self) -> TopologyRequest:
         """Return how close together pods should be."""
+        if not self.values:
+            return _ANYWHERE
         return TopologyRequest(
             required=self.get("topology-required", ""),
             preferred=self.get("topology-preferred", ""),
@@ -261,6 +267,7 @@ class Said:
 
 
 NOTHING = Said()
+_ANYWHERE = TopologyRequest()
 REMEMBERED = 4096
 """So many different sets of annotations are remembered with what they say."""
 
