@@ -167,6 +167,7 @@ async def restart(run: Run) -> Result:
         nodes=run.site.count,
         load=run.load,
         pods=len(names),
+        cpu_ms=round(run.site.cpu_s(process) * 1000 / len(names), 3),
         seconds=round(min(run.clock.bound[name] for name in more) - run.began, 2),
         rss_mb=round(run.site.memory_mb(process), 1),
     )
