@@ -200,15 +200,24 @@ def test_a_frozen_leader_writes_nothing_when_it_thaws(
 
 
 def late_writes(lives: Lives) -> list[str]:
-    """Return the writes that reached the server from one whose lease was over by then."""
+    """Return the writes that reached the server from one whose lease was over by then.
+
+    And binds of one who had not read all pods since it leads: it may not know all of them.
+    """
     names = {identity: name for name, identity in lives.identities.items()}
-    holder, until, late = "", 0.0, []
-    for request in sorted(lives.proxy.seen(writes=True), key=lambda each: each.forwarded or 0.0):
+    holder, until, wrong, looked = "", 0.0, [], False
+    for request in sorted(lives.proxy.seen(), key=lambda each: each.forwarded or 0.0):
         at, name = request.forwarded or 0.0, names[request.identity]
-        if "/leases" in request.path:
+        if not request.is_write:
+            is_list = request.path.startswith("/api/v1/pods?") and not request.is_watch
+            looked |= is_list and name == holder
+        elif "/leases" in request.path:
             if request.status is None or request.status >= 300:
                 continue  # another was faster
+            looked &= name == holder
             holder, until = name, at + float(LEASE.removesuffix("s"))
         elif name != holder or at > until:
-            late.append(f"{name}: {request.method} {request.path}, {at - until:+.2f} s, {holder}")
-    return late
+            wrong.append(f"{name}: {request.method} {request.path}, {at - until:+.2f} s, {holder}")
+        elif not looked and "/binding?" in request.path:
+            wrong.append(f"{name}: {request.path}, before it had read all pods")
+    return wrong
