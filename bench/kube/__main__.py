@@ -46,7 +46,8 @@ def main(argv: list[str]) -> int:
     for text, value, bar, meets in bars(results):
         sign = "[green]met[/]" if meets else "[red]missed[/]"
         console.print(f"{text}: {value:,.2f}, the bar is {bar:,.6g}: {sign}")
-    console.print(f"written to {given.out}")
+    if results:
+        console.print(f"written to {given.out}")
     return 0
 
 
