@@ -14,6 +14,7 @@ from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.kin import Owners
 from mooring.kube.world import World
 from mooring.model.events import BindRefused, TasksChanged
+from mooring.model.plan import Plan, Waiting
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState
 from tests.kube.manifests import as_pod, pod
@@ -181,7 +182,7 @@ def test_who_was_bound_is_evicted_after_that() -> None:
 
 def test_all_that_waits_for_its_turn_ends_with_the_term() -> None:
     server = Server(bind=[NotLeader("deposed")])
-    desk = play(server, *[bind] * 3, *[evict] * 100)
+    desk = play(server, bind, *[evict] * 100)
     assert set(desk.told) == {"stop", "TasksChanged pending"}
 
 
@@ -238,3 +239,16 @@ def test_facts_of_a_term_that_is_over_are_void() -> None:
     made._office = Office(cast("Any", engine), cast("Any", engine))
     made.inbox.take(made._intake)
     assert not engine.observed
+
+
+def test_why_a_workload_waits_is_told_when_its_pods_are_there() -> None:
+    """The engine says a reason once, perhaps while pods are missing: then it is not lost."""
+    made, _ = driver()
+    waits, short = Waiting("lab/job/a", ()), made.world._short
+    short["lab/job/a"] = 0.0
+    assert made._to_tell(Plan(waiting=(waits,)), ()) == ()
+    assert made._to_tell(Plan(), ()) == ()
+    del short["lab/job/a"]
+    assert made._to_tell(Plan(), ()) == (waits,)
+    assert made._to_tell(Plan(), ()) == ()
+    assert made._to_tell(Plan(waiting=(waits,)), ()) == (waits,)

@@ -99,7 +99,7 @@ class Load:
             pods = self.live.pods()
             now = {name: _shown(each) for name, each in pods.items()}
             moves = any(_moves(each) or is_silent(each) for each in pods.values())
-            if now != last or moves or self._awaits_pods():
+            if now != last or moves or (not self._queues and self._awaits_pods()):
                 last, since = now, time.monotonic()
             time.sleep(0.1)
             return time.monotonic() - since > QUIET_S
@@ -154,6 +154,8 @@ class Load:
             return ""
         pods = list(self.live.pods(run=name).values())
         bound = [each for each in pods if each["spec"].get("nodeName")]
+        if self._queues and not bound:
+            return ""  # after evictions its controller takes up to ten minutes to make pods again
         if len(pods) != self.sizes[name]:
             return f"{name}: {len(pods)} pods of {self.sizes[name]}: {found['status']}"
         if len(bound) not in (0, len(pods)):

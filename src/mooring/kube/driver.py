@@ -36,14 +36,14 @@ from mooring.model.plan import Bind
 from mooring.model.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mooring.config import PolicyFile
     from mooring.kube.objects import Pod
     from mooring.kube.world import World
     from mooring.model.events import Event
     from mooring.model.memory import Memory
-    from mooring.model.plan import Plan
+    from mooring.model.plan import Plan, Waiting
     from mooring.model.queues import Queue
     from mooring.model.workload import Workload
 
@@ -147,6 +147,10 @@ class Driver:
         self._carrier: Carrier | None = None
         self._advice = Advice()
         self._observed: list[Event] = []
+        self._heard: dict[str, Waiting] = {}
+        """Why workloads wait, as the engine last said."""
+        self._withheld: dict[str, None] = {}
+        """Workloads that wait for their own pods, and are told that instead."""
         self._stopped = ""
         self._anew_at = -inf
         """When a lead last ended for a new engine."""
@@ -217,6 +221,7 @@ class Driver:
         `ANEW`: another engine should go on, with the memory of this one.
         """
         self._office, self._stopped, self._carrier = office, "", None
+        self._heard, self._withheld = {}, {}
         self._observed.clear()
         self.inbox.take(self._intake)
         self.world.begin()
@@ -323,17 +328,34 @@ class Driver:
             tell.forget(name)
             tell.started(name, nodes)
         world = self.world
-        waiting = tuple(each for each in plan.waiting if not world.is_short(each.workload))
-        tell.hear(replace(plan, waiting=waiting))
+        tell.hear(replace(plan, waiting=self._to_tell(plan, started)))
         for name, missing in world.take_short(self.at):
+            self._withheld[name] = None
             tell.say(name, Verdict("WaitsForPods", f"It waits for its own pods: {missing}."))
         for name, lines in world.take_news():
             tell.problems(name, lines)
         for event in self._observed:
             if isinstance(event, Ended):
+                self._heard.pop(event.workload, None)
                 tell.forget(event.workload)
             elif isinstance(event, WorkloadChanged):
                 tell.refresh(event.workload.name)
+
+    def _to_tell(self, plan: Plan, started: Iterable[str]) -> tuple[Waiting, ...]:
+        """Return whose reasons are told now: not of those that wait for their own pods.
+
+        The engine says a reason once. So it is kept, and told when the pods are there.
+        """
+        for name in started:
+            self._heard.pop(name, None)
+        told = {name: None for name in self._withheld if not self.world.is_short(name)}
+        for each in plan.waiting:
+            self._heard[each.workload] = each
+            is_short = self.world.is_short(each.workload)
+            (self._withheld if is_short else told)[each.workload] = None
+        for name in told:
+            self._withheld.pop(name, None)
+        return tuple(self._heard[name] for name in told if name in self._heard)
 
 
 def start_of(file: PolicyFile, memory: Memory, now: float) -> Scenario:
