@@ -72,6 +72,7 @@ def test_a_label_that_is_named_for_the_first_time_is_seen_on_those_who_run() -> 
     tale.sees(pod("b", spec=apart(app="web")), pod("c"))
     assert tale.decides() == {"c": "node-0"}
     assert wants(tale)
+    assert (tale.world.take_held(), tale.world.take_held()) == (["lab/pod/b"], [])
 
     renew(tale)
     assert not wants(tale)
@@ -148,6 +149,19 @@ def test_who_asked_for_a_new_engine_and_went_needs_none() -> None:
     assert wants(tale)
     tale.loses(lonely)
     assert not wants(tale)
+
+
+def test_pods_that_come_later_are_told_apart_from_those_that_only_changed() -> None:
+    """Also where their workload is not understood, of which the engine hears nothing."""
+    tale = Tale()
+    owner = job("train", 2)
+    first, second = (job_pod(owner, i, gpus="many") for i in range(2))
+    tale.sees(owner, first)
+    assert tale.world.take_joined() == ["lab/job/train~?"]
+    tale.turns("train-0-x", "Pending")
+    assert tale.world.take_joined() == []
+    tale.sees(second)
+    assert tale.world.take_joined() == ["lab/job/train~?"]
 
 
 def test_labels_that_differ_within_a_group_are_no_key() -> None:

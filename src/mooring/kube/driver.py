@@ -57,6 +57,9 @@ ANEW = "labels matter that did not"
 """Why a lead ends that should begin anew at once: shapes have other labels then."""
 ANEW_S = 60.0
 """At most so often, whatever labels anybody names."""
+_LABELS = (
+    "It names labels of other pods that no pod named before; they are looked up once a minute."
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -260,11 +263,13 @@ class Driver:
 
     def _is_due_anew(self) -> bool:
         """Return whether a new engine is wanted, and the last one is old enough; note when."""
-        now = time.monotonic()
-        if not self.world.wants_anew or now < self._anew_at + ANEW_S:
+        if not self.world.wants_anew or not self._may_begin_anew():
             return False
-        self._anew_at = now
+        self._anew_at = time.monotonic()
         return True
+
+    def _may_begin_anew(self) -> bool:
+        return time.monotonic() >= self._anew_at + ANEW_S
 
     async def _tell_all(self, beat: Callable[[], None]) -> None:
         """Tell a new engine the whole cluster, and let others by: the lease must be renewed.
@@ -334,12 +339,17 @@ class Driver:
             tell.say(name, Verdict("WaitsForPods", f"It waits for its own pods: {missing}."))
         for name, lines in world.take_news():
             tell.problems(name, lines)
+        if not self._may_begin_anew():
+            for name in world.take_held():
+                tell.say(name, Verdict("WaitsForLabels", _LABELS))
         for event in self._observed:
             if isinstance(event, Ended):
                 self._heard.pop(event.workload, None)
                 tell.forget(event.workload)
             elif isinstance(event, WorkloadChanged):
                 tell.refresh(event.workload.name)
+        for name in world.take_joined():
+            tell.refresh(name)
 
     def _to_tell(self, plan: Plan, started: Iterable[str]) -> tuple[Waiting, ...]:
         """Return whose reasons are told now: not of those that wait for their own pods.

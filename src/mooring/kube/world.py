@@ -98,6 +98,10 @@ class World:
         """Since when workloads wait for their own pods, or are switched off by their owner."""
         self._unplaced: dict[str, tuple[str, ...]] = {}
         """Crews that are on nodes and that the engine did not take, with these nodes."""
+        self._held: dict[str, None] = {}
+        """Crews that were not told to the engine because their terms cannot be judged yet."""
+        self._joined: dict[str, None] = {}
+        """Crews with pods that were not there before."""
         self._news: dict[str, None] = {}
         """Crews with other problems than before."""
         self._around = Around(self.namespaces, frozenset())
@@ -141,6 +145,8 @@ class World:
         crew = self.crews.get(name)
         if crew is None:
             crew = self.crews[name] = Crew(name)
+        if meta.uid not in crew.pods:
+            self._joined[name] = None
         crew.put(pod, member)
         if spec.node_name:
             self._on.setdefault(spec.node_name, {})[meta.uid] = name
@@ -349,6 +355,16 @@ class World:
             if name in self.crews
         ]
 
+    def take_joined(self) -> list[str]:
+        """Return the workloads that have new pods, once."""
+        joined, self._joined = self._joined, {}
+        return list(joined)
+
+    def take_held(self) -> list[str]:
+        """Return the workloads that wait for an engine that can judge their terms, once each."""
+        held, self._held = self._held, {}
+        return [name for name in held if name in self.crews and self._is_strange(self.crews[name])]
+
     def is_short(self, workload: str) -> bool:
         """Return whether a workload waits for nothing but its own pods, or its owner."""
         return workload in self._short
@@ -540,6 +556,8 @@ class World:
         self._refused.pop(crew.name, None)
         self._empty.pop(crew.name, None)
         self._short.pop(crew.name, None)
+        self._held.pop(crew.name, None)
+        self._joined.pop(crew.name, None)
         if not crew.pods:
             del self.crews[crew.name]
             self.grouping.forget(crew.name)
@@ -567,7 +585,10 @@ class World:
             self._forget(crew)
             return
         workload = self._describe(crew)
-        if workload is None or (self._is_strange(crew) and not _is_placed(crew)):
+        if workload is None:
+            return
+        if self._is_strange(crew) and not _is_placed(crew):
+            self._held[crew.name] = None
             return
         crew.workload = workload
         for uid in [uid for uid in crew.seats if uid not in crew.pods]:
