@@ -146,7 +146,7 @@ def sentence(
                 f"It is being moved: it starts at its other place once {_gone(('it', *workloads))}."
             )
         case Protected(until):
-            return f"Who could make room for it may not be asked to leave before {time(until)}."
+            return f"Who could make room for it is not asked to leave before {time(until)}."
         case Promised(queue, gpus):
             what = f"It would use room that queue {queue} was promised ({counted(gpus, 'GPU')})"
             return f"{what}, and it could not leave in time."

@@ -204,6 +204,7 @@ def test_a_policy_with_everything() -> None:
             consolidates: false
             notice: 1m
             leave: 45s
+            patience: 2m
           backfill: {reservations: 3, quantum: 1h, quantum_evictions: 2}
           failure: {restarts: 4, node_failures: 5, node_window: 2h}
           defragmentation: {automatic: false, ratio: 3, budget: 4.5, moves: 6}
@@ -253,6 +254,7 @@ def test_a_policy_with_everything() -> None:
             consolidates=False,
             notice_s=60.0,
             leave_s=45.0,
+            patience_s=120.0,
         ),
         backfill=Backfill(3, 3600.0, 2),
         failure=Failure(4, 5, 7200.0),

@@ -184,6 +184,7 @@ def _read_eviction(given: Fields) -> Eviction:
         consolidates=section.take("consolidates", flag, default.consolidates),
         notice_s=section.take("notice", duration, default.notice_s),
         leave_s=section.take("leave", duration, default.leave_s),
+        patience_s=section.take("patience", duration, default.patience_s),
     )
 
 

@@ -166,6 +166,7 @@ _SECTION_DEFS = {
             "consolidates": FLAG,
             "notice": say("how long before its run limit a workload is told", DURATION),
             "leave": say("how long evicted work takes where nothing is said", DURATION),
+            "patience": say("how long room that should become free is waited for", DURATION),
         }
     ),
     "minimum_run": object_of(dict.fromkeys(CAUSES, DURATION)),

@@ -115,6 +115,7 @@ class Engine:
         """The plan of a cycle in which there is nothing to do: only when to look again."""
         self.desk.failures = {node: list(times) for node, times in memory.node_failures}
         self.desk.usage.load(memory)
+        self.desk.flow.load(memory.freed)
         self.desk.latest.load(memory)
         self.desk.promises.load(memory)
 
@@ -187,6 +188,7 @@ class Engine:
         self._nodes.settle()
         desk = self.desk
         desk.now = now
+        desk.flow.learn(now)
         desk.usage.note()
         self._workloads.number_starts()
         self._mender.open_cycle()
@@ -367,6 +369,7 @@ class Engine:
             holds=(*self._held, *self.desk.holds.dump()),
             node_failures=tuple((node, tuple(t)) for node, t in self.desk.failures.items()),
             loans=self.desk.promises.dump(),
+            freed=self.desk.flow.dump(),
             defragmented=self._tidy.dump(),
         )
 

@@ -46,6 +46,17 @@ def charge_whole(books: Books, entry: Entry, sign: int) -> None:
         books.charge(members.demand, count, entry.account, members.flavor)
 
 
+def note_freed(desk: Desk, entry: Entry) -> None:
+    """Note what becomes free by itself, now that a workload is over."""
+    books = desk.books
+    for members in entry.members.values():
+        for task in members.staying():
+            row = members.rows[task]
+            if row != NOWHERE:
+                flavor = books.flavor_name(books.kind_of[row])
+                desk.flow.free(flavor, members.demand.weight - 1, 1)
+
+
 def vacate(desk: Desk, entry: Entry, members: Members, tasks: Sequence[int]) -> None:
     """Free the places of tasks; they are pending then."""
     tasks = [task for task in tasks if members.rows[task] != NOWHERE]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mooring.engine import check
 from mooring.engine.adopt import codes_of, completed
-from mooring.engine.places import charge_whole, put_on, take_off, vacate
+from mooring.engine.places import charge_whole, note_freed, put_on, take_off, vacate
 from mooring.model.books import BY_NODE
 from mooring.model.entry import Entry, Members
 from mooring.model.memory import NO_PAST, Past
@@ -147,6 +147,7 @@ class Workloads:
         entry = self._entry(name)
         self.nodes.settle()
         self.needs.leave(entry)
+        note_freed(self.desk, entry)
         for members in entry.members.values():
             vacate(self.desk, entry, members, members.holding())
         if entry.charged_only:

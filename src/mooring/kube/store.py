@@ -49,6 +49,7 @@ DROPPED = (
     "run_times",
     "run_times_all",
     "defragmented",
+    "freed",
     "node_failures",
     "latest_starts",
     "capacity_steps",

@@ -11,6 +11,10 @@ RunGroup = tuple[str, int, int, float, tuple[tuple[int, float], ...]]
 """Run times of one (queue, size): queue, size, how many workloads of all groups had ended when it
 last learnt, mean in seconds, and (bin, weight) of the ends, lowest bin first."""
 
+Freed = tuple[str, int, float, float]
+"""What became free by itself: flavor, thousandths of devices of a task, when that was last counted,
+and how many tasks, older ones for less."""
+
 Steps = tuple[tuple[float, float], ...]
 """Since when how much, oldest first."""
 Charges = tuple[tuple[str, float], ...]
@@ -116,5 +120,7 @@ class Memory:
     """Sampled usage: queue, workload, and what it was charged beforehand."""
     loans: tuple[tuple[str, str, tuple[int, ...], str], ...] = ()
     """Workload, group and tasks on room that was promised to a queue, and that queue."""
+    freed: tuple[Freed, ...] = ()
+    """How many tasks ended lately, by flavor and size; what ended last comes last."""
     defragmented: tuple[tuple[float, float], ...] = ()
     """When running work was moved to close gaps, lately, and the GPU-hours that were lost."""

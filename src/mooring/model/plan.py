@@ -226,7 +226,10 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """Those who could make room for it may not be asked to leave before then."""
+    """Those who could make room for it are not asked to leave before then.
+
+    They may run for so long, or room is expected to become free by itself.
+    """
 
     until: float
 

@@ -60,6 +60,9 @@ class Eviction:
     """How long before its run-time limit a workload is told that it must leave."""
     leave_s: float = 30.0
     """How long evicted work takes to leave where the workload does not say."""
+    patience_s: float = 0.0
+    """Longest time that a workload for which room is expected to become free by itself waits for it
+    before those leave who borrow; 0: it never waits."""
 
 
 @dataclass(frozen=True, slots=True)

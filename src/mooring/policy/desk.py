@@ -22,6 +22,7 @@ from mooring.policy.placing.ask import Ask, compile_ask
 from mooring.policy.placing.beside import Beside
 from mooring.policy.placing.fit import Fits
 from mooring.policy.placing.place import Placer, Seats
+from mooring.policy.queues.flow import Flow
 from mooring.policy.queues.pairs import groups_for, memory_of_kind, pairs_of, totals_of
 from mooring.policy.queues.quota import FIXED, Ledger, Shortage, Table
 from mooring.policy.queues.tree import QueueTree
@@ -63,6 +64,8 @@ class Desk:
         """Those who start in this cycle, and what they had been through before."""
         self.holds = Holds(self)
         self.usage = Usage(self)
+        self.flow = Flow()
+        """What becomes free by itself."""
         self.failures: dict[str, list[tuple[float, str]]] = {}
         """When work failed on nodes, lately, and whose it was."""
         self.failing: tuple[str, ...] = ()
@@ -116,7 +119,7 @@ class Desk:
         new.attach(profile)
         new.entries = {name: entry.copy() for name, entry in self.entries.items()}
         new.holds, new.usage = self.holds.copy(new), self.usage.copy(new)
-        new.latest = self.latest.copy()
+        new.latest, new.flow = self.latest.copy(), self.flow.copy()
         new.moved, new.overtakers = dict(self.moved), dict(self.overtakers)
         new.watched = None if self.watched is None else dict(self.watched)
         new.firm, new.timed = dict(self.firm), dict(self.timed)

@@ -10,6 +10,7 @@ from mooring.model.plan import CutShort, Delays, Leaving, Protected
 from mooring.model.workload import NEVER_S
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.passing import wake_blocked
+from mooring.policy.default.patience import patient_until, waits_since
 from mooring.policy.placing.place import Seats
 from mooring.policy.queues.lines import Told
 from mooring.policy.queues.offers import kinds_of
@@ -93,6 +94,8 @@ class Displacing:
         self.desk = desk
         self.hall = hall
         self.is_on = True
+        self.is_patient = False
+        """Whether the last who looked for others lets them stay, since room is expected."""
         self.roll = Roll(desk)
         self._hunt = Hunt(desk, self.roll)
         self._moved_on: dict[str, None] = {}
@@ -113,12 +116,13 @@ class Displacing:
         """
         desk, entry, ask = self.desk, wish.entry, wish.ask
         line.tried_at, line.until = desk.version, LATER
+        self.is_patient = False
         self._begin(wish)
         if not self.is_on or not (self.hall.has_rivals or desk.overtakers):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
             return False  # there is room, and it is kept for another
-        patient = patient_until(entry)
+        patient = delayed_until(entry)
         if desk.now < patient:
             line.until = patient
             if patient < LATER:
@@ -149,6 +153,8 @@ class Displacing:
             if not exchange.is_cut and kind is not None:
                 self._note_vain(line, wish, kind)
             return False
+        if instead is not None and self._waits(line, wish, exchange.found[1], reasons):
+            return False
         bookings, item = self.hall.bookings, (entry.workload.name, wish.group)
         late = bookings.would_delay(item, *exchange.found)
         if late is not None:
@@ -157,6 +163,21 @@ class Displacing:
         if instead is None or others or not instead(self._price(exchange.found[1])):
             self._carry_out(wish, exchange, others)
         return True
+
+    # wide: who waits, for what, for whom, and what it is told
+    def _waits(
+        self, line: Line, wish: Wish, victims: Sequence[Victim], reasons: list[Reason]
+    ) -> bool:
+        """Return whether a workload lets victims stay, since room is expected; say until when."""
+        desk = self.desk
+        until = patient_until(desk, self.roll, self.hall.yardstick, wish, victims)
+        self.is_patient = desk.now < until
+        if self.is_patient:
+            line.until = until
+            is_busy = len(desk.entries) > FEW
+            line.rests_until = min(until, desk.now + PAUSE_S) if is_busy else -LATER
+            reasons.append(Protected(until))
+        return self.is_patient
 
     def _kind_of(self, line: Line, wish: Wish) -> object:
         """Return what a search depends on but for who is how old; None: it is the only one."""
@@ -238,7 +259,7 @@ class Displacing:
             return
         known = line.protected
         if known is None or known.name != name or not known.at < desk.now < known.holds_until:
-            since = max(desk.now, patient_until(wish.entry))
+            since = max(desk.now, delayed_until(wish.entry))
             until = protected_until(desk, self.roll, self.hall.yardstick, wish, since)
             known = line.protected = Told(name, desk.now, until)
         if desk.now < known.until < LATER:
@@ -324,10 +345,9 @@ class Displacing:
         return new
 
 
-def patient_until(entry: Entry) -> float:
+def delayed_until(entry: Entry) -> float:
     """Return until when a workload waits before others must leave for it."""
     workload = entry.workload
     if workload.preemption_delay_s >= NEVER_S:
         return LATER
-    began = max(workload.submitted_at, entry.past.evicted_at or workload.submitted_at)
-    return began + workload.preemption_delay_s
+    return waits_since(entry) + workload.preemption_delay_s

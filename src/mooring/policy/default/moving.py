@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import CutShort, Delays, Leaving, OverQuota
-from mooring.policy.default.displacing import patient_until
+from mooring.policy.default.displacing import delayed_until
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.defragment import Bounds, Planner, free_of, is_enough
 from mooring.policy.victims.displace import CutShortSearchError, Steps
@@ -148,7 +148,7 @@ class Moving:
         name = entry.workload.name
         if any(booked != name for booked in self.hall.bookings.booked):
             return False  # who is booked might have to wait longer
-        patient = patient_until(entry)
+        patient = delayed_until(entry)
         if desk.now < patient:
             line.until = min(line.until, patient)
             return False

@@ -168,7 +168,7 @@ class Starts:
 
         if self.displacing.displace(line, wish, reasons, instead):
             return True
-        return self._moving.make_room(line, wish, reasons)
+        return not self.displacing.is_patient and self._moving.make_room(line, wish, reasons)
 
     def _open_to(self, entry: Entry, ask: Ask) -> Ask:
         """Return an ask that keeps off nodes that are closed for another."""
