@@ -14,7 +14,7 @@ from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.kin import Owners
 from mooring.kube.world import World
 from mooring.model.events import BindRefused, TasksChanged
-from mooring.model.plan import Plan, Waiting
+from mooring.model.plan import Plan, Stopped, Waiting
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState
 from tests.kube.manifests import as_pod, pod
@@ -247,7 +247,8 @@ def test_why_a_workload_waits_is_told_when_its_pods_are_there() -> None:
     waits, short = Waiting("lab/job/a", ()), made.world._short
     short["lab/job/a"] = 0.0
     assert made._to_tell(Plan(waiting=(waits,)), ()) == ()
-    assert made._to_tell(Plan(), ()) == ()
+    off = Waiting("lab/job/a", (Stopped(""),))  # that is only why it is short
+    assert made._to_tell(Plan(waiting=(off,)), ()) == ()
     del short["lab/job/a"]
     assert made._to_tell(Plan(), ()) == (waits,)
     assert made._to_tell(Plan(), ()) == ()

@@ -32,7 +32,7 @@ from mooring.kube.tell import Tell
 from mooring.kube.verdict import Verdict
 from mooring.kube.watch import Batch, Replaced
 from mooring.model.events import BindRefused, Ended, TasksChanged, WorkloadChanged
-from mooring.model.plan import Bind
+from mooring.model.plan import Bind, Stopped
 from mooring.model.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -360,9 +360,10 @@ class Driver:
             self._heard.pop(name, None)
         told = {name: None for name in self._withheld if not self.world.is_short(name)}
         for each in plan.waiting:
-            self._heard[each.workload] = each
             is_short = self.world.is_short(each.workload)
             (self._withheld if is_short else told)[each.workload] = None
+            if not (is_short and Stopped("") in each.reasons):  # that is only why it is short
+                self._heard[each.workload] = each
         for name in told:
             self._withheld.pop(name, None)
         return tuple(self._heard[name] for name in told if name in self._heard)
