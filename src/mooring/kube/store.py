@@ -311,6 +311,9 @@ class Saver:
                 log.error("memory not ours", extra=fields(error=str(error)))
                 lost()
                 return
+            except Exception:  # whatever it was, the next save may do
+                self._store.counts.failed += 1
+                log.exception("memory not stored")
             self._answer(asked)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._every_s):
