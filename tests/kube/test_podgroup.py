@@ -22,7 +22,7 @@ def test_an_upstream_pod_group_starts_with_its_least_count(
     namespace = fresh_namespace(plane, "pod-group")
     live = Live(plane, namespace, tmp_path)
     try:
-        plane.nodes(2)
+        plane.nodes(2, prefix="pg-")
         live.start()
         live.submit(
             {
