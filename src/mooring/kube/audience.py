@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.kube.crew import waits
-from mooring.kube.kinds import BY_KEY
 from mooring.kube.tell import PodRef, Subject
 
 if TYPE_CHECKING:
@@ -55,10 +54,8 @@ class Audience:
             return None
         first = next(iter(crew.members.values()))
         top = first.top
-        kind = BY_KEY.get((top.group, top.kind))
-        api_version = kind.resource.api_version if kind else f"{top.group}/v1".removeprefix("/")
         return Subject(
-            api_version,
+            self._world.grouping.api_version_of(workload),
             top.kind,
             top.namespace,
             top.name,

@@ -332,15 +332,6 @@ class PodDisruptionBudget(_Part, frozen=True):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-class PriorityClass(_Part, frozen=True):
-    """A name for a priority."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
-    global_default: bool = False
-    preemption_policy: str = ""
-
-
 class Namespace(_Part, frozen=True):
     """A namespace; its labels are what selectors of namespaces see."""
 
@@ -355,7 +346,6 @@ class PartialObject(_Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-AnyObject = Pod | Node | PodDisruptionBudget | PriorityClass | Namespace | PartialObject
 T = TypeVar("T", bound=_Part)
 
 

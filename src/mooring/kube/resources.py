@@ -65,9 +65,6 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", kind="ConfigMap")
 EVENTS = Resource("events.k8s.io", "v1", "events", kind="Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", kind="Lease")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", kind="PodDisruptionBudget")
-PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", namespaced=False, kind="PriorityClass"
-)
 JOBS = Resource("batch", "v1", "jobs", kind="Job")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", kind="ReplicaSet")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", kind="StatefulSet")
