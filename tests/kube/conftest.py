@@ -47,6 +47,14 @@ def namespace(plane: Plane, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
+def gang_namespace(gang_plane: Plane, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return a fresh namespace of the plane with the upstream gang API, wiped likewise."""
+    name = fresh_namespace(gang_plane, request.node.name)
+    yield name
+    gang_plane.wipe(name)
+
+
+@pytest.fixture
 def kubelet(plane: Plane, namespace: str) -> Iterator[Kubelet]:
     """Return a kubelet that runs the pods of all nodes; the test fails if it saw a mistake."""
     with Kubelet(plane) as kubelet:

@@ -138,7 +138,7 @@ def test_a_leader_worker_set_gets_its_pods(lws: Plane, namespace: str, kubelet: 
     assert sorted(pod["metadata"]["labels"][key] for pod in pods) == sorted("001122")
 
 
-def test_a_server_can_know_the_upstream_gangs(gang_plane: Plane) -> None:
+def test_a_server_can_know_the_upstream_gangs(gang_plane: Plane, gang_namespace: str) -> None:
     plane = gang_plane
     plane.nodes(2, gpus=2)
     for name, size in (("fits", 4), ("large", 5)):
@@ -146,13 +146,19 @@ def test_a_server_can_know_the_upstream_gangs(gang_plane: Plane) -> None:
             {
                 "apiVersion": "scheduling.k8s.io/v1beta1",
                 "kind": "PodGroup",
-                "metadata": {"name": name, "namespace": "default"},
+                "metadata": {"name": name, "namespace": gang_namespace},
                 "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
             }
         )
         group = {"podGroupName": name}
         pods = [
-            pod(f"{name}-{i}", 1, scheduler="default-scheduler", schedulingGroup=group)
+            pod(
+                f"{name}-{i}",
+                1,
+                namespace=gang_namespace,
+                scheduler="default-scheduler",
+                schedulingGroup=group,
+            )
             for i in range(size)
         ]
         plane.api.create_all(pods)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.kube.conftest import fresh_namespace
 from tests.kube.live import Live
 from tests.kube.plane import pod
 
@@ -15,14 +14,13 @@ if TYPE_CHECKING:
 
 
 def test_an_upstream_pod_group_starts_with_its_least_count(
-    gang_plane: Plane, tmp_path: Path
+    gang_plane: Plane, gang_namespace: str, tmp_path: Path
 ) -> None:
     """Three of four pods are the minimum: on two nodes nobody starts, on three three do."""
     plane = gang_plane
-    namespace = fresh_namespace(plane, "pod-group")
-    live = Live(plane, namespace, tmp_path)
+    live = Live(plane, gang_namespace, tmp_path)
     try:
-        plane.nodes(2, prefix="pg-")
+        plane.nodes(2)
         live.start()
         live.submit(
             {
@@ -43,4 +41,3 @@ def test_an_upstream_pod_group_starts_with_its_least_count(
         live.until_bound(count=4)
     finally:
         live.close()
-        plane.wipe(namespace)
