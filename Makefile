@@ -47,7 +47,7 @@ soak: $(STAMP) controlplane  ## the long profiles: properties, faults, fuzz
 bench: $(STAMP)  ## benchmarks: a table and build/bench.json
 	$(BIN)/python -m bench $(ARGS)
 
-bench-kube: $(STAMP) controlplane  ## the same on a real API server, beside kube-scheduler: build/bench-kube.json; half an hour
+bench-kube: $(STAMP) controlplane  ## the same on a real API server, beside kube-scheduler: build/bench-kube.json; a quarter of an hour
 	$(BIN)/python -m bench.kube $(ARGS)
 
 demo: $(STAMP)  ## a day of a lab under three policies, and its report; half a minute
