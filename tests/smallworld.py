@@ -109,8 +109,7 @@ class World:
         return f"{self.nodes} nodes | {queues} | {gangs}"
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """Who runs where, since when, and what is left of budgets."""
 
     places: tuple[Nodes, ...]
@@ -202,6 +201,8 @@ class Judge:
         self._lines: dict[Order, Line] = {}
         self._words: dict[Order, Word] = {}
         self._keys: dict[tuple[Order, int], Key] = {}
+        self._cases: dict[tuple[object, ...], Case] = {}
+        self._fits: dict[tuple[object, ...], tuple[tuple[Nodes, ...] | None, bool]] = {}
         self._verdicts: dict[tuple[object, ...], tuple[bool, Order] | None] = {}
 
     def line(self, order: Order) -> Line:
@@ -238,21 +239,35 @@ class Judge:
     def _judge(  # wide: all that the verdict depends on
         self, order: Order, gang: int, victims: Order, bold: bool, lets: Order
     ) -> tuple[bool, Order] | None:
-        case_of = Case
-        if self.mistakes.shares_before:
-            case_of = _SharesBefore
-        elif self.mistakes.ties:
-            case_of = Ties
         line = self.line(order)
-        names = frozenset(f"g{v}" for v in lets)
-        due = not self.world.gangs[gang].early
-        terms = Terms(is_due=due, is_bold=bold, quantum=names)
-        case = case_of(line, self.world.item(gang), terms)
-        found = case.legal([line[f"g{v}", 0] for v in victims])
+        found = self._case(order, gang, bold, lets).legal([line[f"g{v}", 0] for v in victims])
         if found is None:
             return None
         pairs = zip(victims, found.causes, strict=True)
         return found.is_bold, tuple(v for v, cause in pairs if cause == "quantum")
+
+    def _case(self, order: Order, gang: int, bold: bool, lets: Order) -> Case:
+        """Return the case of a gang; it is the same whoever may leave."""
+        asked = (order, gang, bold, lets)
+        if asked not in self._cases:
+            case_of = Case
+            if self.mistakes.shares_before:
+                case_of = _SharesBefore
+            elif self.mistakes.ties:
+                case_of = Ties
+            due = not self.world.gangs[gang].early
+            terms = Terms(is_due=due, is_bold=bold, quantum=frozenset(f"g{v}" for v in lets))
+            self._cases[asked] = case_of(self.line(order), self.world.item(gang), terms)
+        return self._cases[asked]
+
+    def room(self, places: tuple[Nodes, ...], gang: int) -> tuple[tuple[Nodes, ...] | None, bool]:
+        """Return all places with a gang, if there are any, and whether others had to move."""
+        if (places, gang) not in self._fits:
+            where, moved = fit(self.world, places, gang), False
+            if where is None and self.moves:
+                where, moved = fit_by_moving(self.world, places, gang), True
+            self._fits[places, gang] = where, moved
+        return self._fits[places, gang]
 
 
 # -- where things fit -----------------------------------------------------------------------------
@@ -308,9 +323,7 @@ def exhaustive(judge: Judge, scene: Scene, gang: int) -> Exchange | None:
     for count in range(len(scene.order) + 1):
         for victims in combinations(scene.order, count):
             places = tuple(() if n in victims else p for n, p in enumerate(scene.places))
-            where, moved = fit(world, places, gang), False
-            if where is None and judge.moves:
-                where, moved = fit_by_moving(world, places, gang), True
+            where, moved = judge.room(places, gang)
             verdict = None if where is None else judge.verdict(scene, gang, victims)
             if where is None or verdict is None:
                 continue
@@ -379,6 +392,7 @@ class Checker:
         self._search = search
         self._found: dict[tuple[Scene, int], Exchange | None] = {}
         self._settled: set[Scene] = set()
+        self._waiting: dict[Order, list[int]] = {}
 
     def check(self) -> None:
         """Let the world settle from every scene, and look at every legal exchange."""
@@ -390,7 +404,7 @@ class Checker:
             orders.setdefault(scene.order, scene)
         for scene in orders.values():
             for gang in self.waiting(scene):
-                self._check_words(replace(scene, bold=frozenset()), gang)
+                self._check_words(scene._replace(bold=frozenset()), gang)
 
     def _check_words(self, scene: Scene, gang: int) -> None:
         """Check that whoever may leave for a gang, the word of the line gets better."""
@@ -463,16 +477,21 @@ class Checker:
 
     def waiting(self, scene: Scene) -> list[int]:
         """Return who waits: by rank in a queue, by standing between queues."""
+        if scene.order not in self._waiting:
+            self._waiting[scene.order] = self._line_up(scene.order)
+        return self._waiting[scene.order]
+
+    def _line_up(self, order: Order) -> list[int]:
         lines: list[list[int]] = [[] for _ in self.world.queues]
-        for number, nodes in enumerate(scene.places):
-            if not nodes:
-                lines[self.world.gangs[number].queue].append(number)
+        for number, gang in enumerate(self.world.gangs):
+            if number not in order:
+                lines[gang.queue].append(number)
         for line in lines:
             line.sort(key=lambda number: self.world.item(number).rank)
         found = []
         while any(lines):
             heads = [line for line in lines if line]
-            first = min(heads, key=lambda line: self.judge.key(scene.order, line[0]))
+            first = min(heads, key=lambda line: self.judge.key(order, line[0]))
             found.append(first.pop(0))
         return found
 
@@ -523,7 +542,7 @@ class Checker:
             self.tally.fail("word", self.world, scene)
         if self.mistakes.no_hold:
             places = with_place(after.places, gang, ())
-            return replace(after, places=places, order=after.order[:-1])
+            return after._replace(places=places, order=after.order[:-1])
         return after
 
     def _is_at_rest(self, scene: Scene) -> None:
