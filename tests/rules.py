@@ -405,8 +405,10 @@ class Judge:
                 charges[bind.placement.group, task] = amounts
         if runs.held:
             lacks = sorted(runs.charges.keys() - charges.keys())
-            is_kai = self.engine.policy.profile == "kai"
-            assert runs.begun or not lacks or is_kai, f"{name} starts without {lacks}, kept for it"
+            need_not = runs.begun or self.engine.policy.profile == "kai"
+            if name in self.moment.holds and self.moment.holds[name].is_growth:
+                need_not = True  # it fell back to nothing meanwhile, and starts where it can
+            assert need_not or not lacks, f"{name} starts without {lacks}, kept for it"
             if not runs.begun and lacks:  # of more than a minimum, what is free need not wait
                 self._check_gang(entry, charges)
         elif not runs.charges:
