@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mooring.config import dump_scenario, read_scenario
 from mooring.model.events import Ended, NodeLeft
 from mooring.model.plan import NoRoom
@@ -126,3 +128,17 @@ def test_a_part_is_still_complete_after_a_restart() -> None:
     assert result.decisions == ()
     assert len(result.engine.entries()["train"].members["main"].staying()) == 5
     assert dump_scenario(result.engine.snapshot(50)) == text
+
+
+@pytest.mark.parametrize("limit", [None, 4], ids=["the cluster is too small", "so is its limit"])
+def test_whom_only_the_whole_of_it_is_denied_for_ever_is_not_passed(limit: int | None) -> None:
+    """All eight can never be had, two can: in strict order nobody takes them before."""
+    story = Story("a=4", queue("team", 0, limit, order="strict"))
+    story.at(0, task("busy", 3, queue="team"), runs=100)
+    story.at(10, flexible("train", 8, 2, "team"))
+    story.at(20, task("later", queue="team")).go(50)
+    assert story.sizes() == {"busy": 1}
+
+    story.go(200)
+    assert story.sizes() == {"train": 4}
+    story.rests()

@@ -19,6 +19,7 @@ from mooring.model.events import (
 from mooring.model.workload import TaskState
 from mooring.policy.backfill.reserve import nodes_for, swapped
 from mooring.policy.backfill.runtimes import RunTimes
+from mooring.policy.fewer import least
 from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
@@ -207,10 +208,10 @@ class Turns:
             before = desk.reserved.get(name, ())
             if before and all(self._is_good(node) for node in before):
                 is_time = desk.now >= self._swapped_at + SWAP_S or len(desk.entries) <= FEW
-                ask = court.ask_of(name)
+                ask = least(court.ask_of(name))
                 kept[name] = swapped(desk, ask, before, taken) if is_time else before
             else:
-                kept[name] = nodes_for(desk, court.ask_of(name), self.residual, taken)
+                kept[name] = nodes_for(desk, least(court.ask_of(name)), self.residual, taken)
         if desk.now >= self._swapped_at + SWAP_S:
             self._swapped_at = desk.now
         if kept != desk.reserved:

@@ -35,6 +35,12 @@ def spare(ask: Ask) -> int:
     return sum(_spare(leaf) * _unit(leaf) for leaf in ask.root.leaves())
 
 
+def least(ask: Ask) -> Ask:
+    """Return the least that will do of an ask."""
+    total = spare(ask)
+    return reduced(ask, total, total) if total else ask
+
+
 def reduced(ask: Ask, step: int, total: int) -> Ask:
     """Return an ask for fewer tasks; step 0 is all of it, step `total` the least that will do."""
     counts = {}

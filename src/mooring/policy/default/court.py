@@ -14,12 +14,17 @@ from mooring.policy.default.displacing import Displacing
 from mooring.policy.default.growth import Growth
 from mooring.policy.default.hall import LATER, Hall
 from mooring.policy.default.helping import Helping
-from mooring.policy.default.passing import could_start, wake_blocked, wake_first_blocked
+from mooring.policy.default.passing import (
+    could_start,
+    no_room,
+    wake_blocked,
+    wake_first_blocked,
+)
 from mooring.policy.default.starts import Starts
 from mooring.policy.default.waking import Waking
 from mooring.policy.placing.place import ANYWHERE
 from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import closed_kinds, gate
+from mooring.policy.queues.offers import gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -314,12 +319,14 @@ class DefaultCourt:
         if not counted or line.counted_at == now or self._waking.seen != now:
             return line.reasons
         entry = self.desk.entries[item[0]]
-        beside = self.desk.beside(entry)
-        leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
-        within = ANYWHERE if leaf is None else beside.bound(leaf)
-        closed = () if item[1] else closed_kinds(self.desk, entry, line.ask)
-        self.desk.placer.aim(entry.avoid, closed)
-        reasons = why(self.desk.placer, line.ask, within)
+        if not item[1]:
+            reasons = no_room(self.desk, entry, line.ask)
+        else:
+            beside = self.desk.beside(entry)
+            leaf = next((leaf for leaf in beside.root.leaves() if leaf.name == item[1]), None)
+            within = ANYWHERE if leaf is None else beside.bound(leaf)
+            self.desk.placer.aim(entry.avoid)
+            reasons = why(self.desk.placer, line.ask, within)
         self._waking.seen = self.desk.books.log_end  # what was tried has been taken back
         return reasons
 

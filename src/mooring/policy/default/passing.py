@@ -14,14 +14,17 @@ from mooring.model.plan import (
     Stopped,
     Unknown,
 )
-from mooring.policy.queues.offers import needed_kinds
+from mooring.policy.fewer import least
+from mooring.policy.placing.why import why
+from mooring.policy.queues.offers import closed_kinds, needed_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from mooring.model.entry import Entry
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
+    from mooring.policy.placing.ask import Ask
     from mooring.policy.queues.lines import Item, Line, Lines, Rank
 
 _NEVER = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
@@ -152,9 +155,23 @@ def forget_passes(entry: Entry) -> None:
 
 def could_start(line: Line) -> bool:
     """Return whether a sleeping line waits for room or quota, not for ever."""
-    return not line.ask.problems and not any(
-        isinstance(r, _NEVER) or (isinstance(r, OverQuota) and not r.ever) for r in line.reasons
-    )
+    return not line.ask.problems and not is_for_ever(line.reasons)
+
+
+def is_for_ever(reasons: Iterable[Reason]) -> bool:
+    """Return whether one of some reasons does not go away when others end."""
+    return any(isinstance(r, _NEVER) or (isinstance(r, OverQuota) and not r.ever) for r in reasons)
+
+
+def no_room(desk: Desk, entry: Entry, ask: Ask) -> tuple[Reason, ...]:
+    """Return why there is no room for an ask; if there never is, why for the least that will do."""
+    found: tuple[Reason, ...] = ()
+    for some in (ask, least(ask)):
+        desk.placer.aim(some.avoid, closed_kinds(desk, entry, some))
+        found = why(desk.placer, some)
+        if not is_for_ever(found):
+            break
+    return found
 
 
 def is_blocked(line: Line) -> bool:

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
 from mooring.policy.default.hall import LATER
 from mooring.policy.default.moving import Moving, may_move
-from mooring.policy.default.passing import forget_passes, wake_blocked, wake_first_blocked
-from mooring.policy.fewer import largest
+from mooring.policy.default.passing import (
+    forget_passes,
+    is_for_ever,
+    no_room,
+    wake_blocked,
+    wake_first_blocked,
+)
+from mooring.policy.fewer import largest, least, spare
 from mooring.policy.placing.search import CutShortError, place
-from mooring.policy.placing.why import why
-from mooring.policy.queues.offers import closed_kinds, gate, offers, turns, variants
+from mooring.policy.queues.offers import gate, offers, turns, variants
 from mooring.policy.victims.displace import Wish
 
 if TYPE_CHECKING:
@@ -106,6 +111,9 @@ class Starts:
                 if fills:
                     self.displacing.overtakes(entry)
                 return True
+            if spare(ask) and is_for_ever(reasons):  # that is why not all of it
+                reasons.clear()
+                self._seats(entry, least(ask), reasons)
             reasons += [] if reasons else blockers
         if not reasons:
             reasons += self._why(entry, line)
@@ -123,9 +131,7 @@ class Starts:
         state = desk.books.epoch, desk.edits, desk.policy, desk.tree
         is_social = any(leaf.shape.is_social for leaf in entry.workload.leaves())
         if self.displacing.is_on or is_social or seen != state:
-            closed = closed_kinds(desk, entry, line.ask)
-            desk.placer.aim(line.ask.avoid, closed)
-            reasons = why(desk.placer, line.ask)
+            reasons = no_room(desk, entry, line.ask)
             line.explained = state, reasons
         return reasons
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mooring.model.books import BY_NODE
 from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
+from mooring.policy.fewer import least
 from mooring.policy.placing.ask import Ask
 from mooring.policy.placing.why import kinds_for
 from mooring.policy.queues.lines import Request
@@ -202,8 +203,11 @@ def kinds_of(desk: Desk, ask: Ask) -> list[int]:
 
 
 def needed_kinds(desk: Desk, entry: Entry, ask: Ask) -> list[int]:
-    """Return the kinds of nodes that an ask could be on, and be charged for, if nothing ran."""
-    every = desk.books.kinds_there()
+    """Return the kinds of nodes that an ask could be on, and be charged for, if nothing ran.
+
+    Where fewer will do, those that the least of it could be on.
+    """
+    every, ask = desk.books.kinds_there(), least(ask)
     if len(every) <= 1:
         return every
     desk.placer.aim(ask.avoid)
