@@ -73,6 +73,34 @@ def test_strict_fifo_does_not_block_another_flavor() -> None:
     story.rests()
 
 
+@pytest.mark.parametrize("order", ["strict", "backfill"])
+def test_a_limit_over_all_flavors_is_kept_for_whom_waits_first(order: str) -> None:
+    """Small tasks on A10s come without end; the head starts when two of its H100s are over.
+
+    Of a limit of four, one is left when the head comes: whoever takes it takes it from the head.
+    """
+    story = Story("h=8 a=8", queue("team", 0, 4, order=order), facts=[A10])
+    story.at(0, h100("first", 2, "team"), h100("second", 1, "team"), runs=100)
+    story.at(1, h100("head", 4, "team"), runs=100)
+    for number in range(30):
+        story.at(2 + 20 * number, a10(f"small-{number}", 1, "team"), runs=90)
+    story.go(150)
+
+    assert story.running() == ["head"]
+
+
+def test_who_leaves_enough_of_a_limit_over_all_flavors_may_pass() -> None:
+    """The head waits for room, and one of the limit is left over when it has got its own."""
+    story = Story("h=4 a=8", queue("team", 0, 6, order="strict"), facts=[A10])
+    story.at(0, h100("first", 3, "team"))
+    story.at(1, h100("head", 2, "team"))
+    story.at(2, a10("one", 1, "team"), a10("two", 1, "team")).go(10)
+
+    assert story.running() == ["first", "one"]
+    assert story.why("two") == (Blocked("head"),)
+    story.rests()
+
+
 # Five devices on one node: only the H100s come by so many.
 
 

@@ -54,7 +54,7 @@ class Helping:
         before = passing.stuck(lines, self._passed)
         if hall.desk.tree.order[queue] not in ANY_ORDER:
             before += passing.asleep(lines, self._helped)
-        return tuple(passing.in_front(lines, lines.rank_of(item), before))
+        return tuple(passing.in_front(lines, item, before))
 
     def help(self, entry: Entry) -> None:
         """Note that a workload starts by moves."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mooring.model.books import BY_NODE
 from mooring.model.plan import (
     Blocked,
     Exhausted,
@@ -16,6 +17,7 @@ from mooring.model.plan import (
 )
 from mooring.policy.fewer import least
 from mooring.policy.placing.why import why
+from mooring.policy.queues.claims import likely
 from mooring.policy.queues.offers import closed_kinds, needed_kinds
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from mooring.model.plan import Reason
     from mooring.policy.desk import Desk
     from mooring.policy.placing.ask import Ask
-    from mooring.policy.queues.lines import Item, Line, Lines, Rank
+    from mooring.policy.queues.lines import Item, Line, Lines, Rank, Request
 
 _NEVER = (Impossible, Stopped, NotAllowed, Exhausted, Unknown)
 """Reasons that do not go away when others end."""
@@ -88,8 +90,8 @@ class Passing:
         if order == "strict" or (order == "backfill" and not has_shadow):
             before += self.asleep(lines)
         before += self.stuck(lines)
-        rank, item = line.waiting[0]
-        owners = self.in_front(lines, rank, before)
+        item = line.waiting[0][1]
+        owners = self.in_front(lines, item, before)
         mine = self._needed(line, item) if owners else []
         first = next((name for kind, name in owners.items() if kind in mine), None)
         reasons: list[Reason] = [] if first is None else [Blocked(first)]
@@ -116,17 +118,63 @@ class Passing:
         return [(lines.line_of(item), item) for item in items]
 
     def in_front(
-        self, lines: Lines, rank: Rank, before: Sequence[tuple[Line, Item]]
+        self, lines: Lines, item: Item, before: Sequence[tuple[Line, Item]]
     ) -> dict[int, str]:
-        """Return the kinds of nodes that those of some need who are before a rank, and who."""
-        owners: dict[int, str] = {}
-        for other, item in sorted(before, key=lambda each: lines.rank_of(each[1])):
-            if lines.rank_of(item) >= rank:
+        """Return the kinds of nodes that are not for one since some before it wait, and who.
+
+        They need them, or quota of which it would leave too little.
+        """
+        rank, owners = lines.rank_of(item), dict[int, str]()
+        heads: list[tuple[Line, Item]] = []
+        for other, head in sorted(before, key=lambda each: lines.rank_of(each[1])):
+            if lines.rank_of(head) >= rank:
                 break
             if could_start(other):
-                for kind in self._needed(other, item):
-                    owners.setdefault(kind, item[0])
+                heads.append((other, head))
+                for kind in self._needed(other, head):
+                    owners.setdefault(kind, head[0])
+        if heads and self.desk.tree.pairs:
+            line = lines.line_of(item)
+            for kind in self._needed(line, item):
+                first = None if kind in owners else self._short(line, item, kind, heads)
+                if first is not None:
+                    owners[kind] = first
         return owners
+
+    def _short(
+        self, line: Line, item: Item, kind: int, heads: Sequence[tuple[Line, Item]]
+    ) -> str | None:
+        """Return who of some has too little quota if one after them starts on a kind of nodes.
+
+        Only rules count: what nodes there are is no matter of quota.
+        """
+        desk, mine = self.desk, self.desk.entries[item[0]]
+        wanted = dict(self._charge(line, mine, kind))
+        totals = desk.totals()
+        for other, (name, _) in heads:
+            entry = desk.entries[name]
+            request = self._charge(other, entry, *self._needed(other, (name, ""))[:1])
+            for pair in wanted:
+                wanted[pair] += request.get(pair, 0)
+            shared = {pair: wanted[pair] for pair in request if wanted.get(pair)}
+            ruled = {
+                pair: amount
+                for pair, amount in shared.items()
+                if desk.ledger.potential(entry.queue, pair) < totals[pair]
+            }
+            if ruled and desk.ledger.blocker(entry.queue, ruled, desk.books.usage_of) is not None:
+                return name
+            is_fixed = entry.is_fixed and mine.is_fixed
+            if is_fixed and shared and desk.fixed_shortage(entry, shared) is not None:
+                return name
+        return None
+
+    def _charge(self, line: Line, entry: Entry, kind: int = BY_NODE) -> Request:
+        """Return what the least of an ask that will do would be charged on a kind of nodes."""
+        ask = least(line.ask)
+        if self.desk.groups_of(entry.queue):
+            return likely(self.desk, ask, entry.account)
+        return self.desk.request(ask, entry.account, kind)
 
     def _needed(self, line: Line, item: Item) -> list[int]:
         """Return the kinds of nodes that one in a line could be on if nothing ran."""
