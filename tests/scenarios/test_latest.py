@@ -31,9 +31,9 @@ def lasting(seconds: float, workload: Workload) -> Workload:
     return replace(workload, run_limit_s=seconds)
 
 
-def story(text: str, deep: int = 1) -> Story:
+def story(text: str, deep: int = 1, grace_s: float = 0.0) -> Story:
     policy = Policy(backfill=Backfill(reservations=deep))
-    return Story(text, Queue("default", order="backfill"), policy=policy)
+    return Story(text, Queue("default", order="backfill"), policy=policy, grace_s=grace_s)
 
 
 def latest(tale: Story, name: str) -> list[float]:
@@ -114,10 +114,9 @@ def test_it_moves_later_only_for_who_ranks_higher() -> None:
     assert latest(tale, "big") == [HOUR]
 
 
-def test_nothing_is_told_while_one_before_has_its_turn_and_cannot_start() -> None:
-    """When `first` ends is not known before it starts: told, it would be later all the time."""
-    policy = Policy(backfill=Backfill(reservations=2))
-    tale = Story("a=4", Queue("default", order="backfill"), policy=policy, grace_s=100.0)
+def test_what_was_told_holds_while_one_before_has_its_turn_and_overtakers_leave() -> None:
+    """`first` was told to start after an hour at the latest, and may be as late as that."""
+    tale = story("a=4", deep=2, grace_s=100.0)
     tale.at(0, lasting(HOUR, task("runs", 2)), runs=600)
     tale.at(1, lasting(HOUR, task("first", 4))).at(2, lasting(HOUR, task("second", 4)))
     tale.at(3, task("small", 2)).at(620, task("late", 1)).go(500)
@@ -126,8 +125,21 @@ def test_nothing_is_told_while_one_before_has_its_turn_and_cannot_start() -> Non
     told = [latest(tale.go(at), "second") for at in (601, 630, 690)]
 
     assert tale.waiting() == ["first", "late", "second"]
-    assert told == [[], [], []]
+    assert told == [[2 * HOUR]] * 3
     assert latest(tale.go(710), "second") == [700 + HOUR]
+
+
+def test_nothing_is_told_while_one_before_is_later_than_it_was_told() -> None:
+    """When `first` ends is not known before it starts: told, it would be later all the time."""
+    tale = story("a=4", deep=2, grace_s=100.0).at(0, lasting(HOUR, task("runs", 2)), runs=HOUR)
+    tale.at(1, lasting(HOUR, task("first", 4))).at(2, lasting(HOUR, task("second", 4)))
+    tale.at(3, task("small", 2)).at(HOUR + 20, task("late", 1))
+
+    told = [latest(tale.go(HOUR + after), "second") for after in (1, 30, 90)]
+
+    assert tale.waiting() == ["first", "late", "second"]
+    assert told == [[], [], []]
+    assert latest(tale.go(HOUR + 110), "second") == [HOUR + 100 + HOUR]
 
 
 def test_a_latest_start_behind_held_room_does_not_slip_while_others_leave() -> None:

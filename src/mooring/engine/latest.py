@@ -41,6 +41,8 @@ class Latest:
         self._seen: tuple[object, ...] = ()
         self._looked_at = -inf
         self._told: dict[str, Reserved] = {}
+        self._turned: dict[str, float] = {}
+        """What those were told whose turn has come since, and who do not run yet."""
         self._is_full = False
         """Whether as many were told as are to be told."""
 
@@ -49,6 +51,8 @@ class Latest:
         if self._holds(shadow):
             return None
         self._looked_at = self.desk.now
+        told = self._turned | {n: reserved.at for n, reserved in self._told.items()}
+        self._turned = {n: at for n, at in told.items() if self._is_due(n, shadow)}
         self._told = self._anew(shadow) if self._has_limits() else {}
         return dict(self._told)
 
@@ -66,6 +70,11 @@ class Latest:
         return all(e is not None and not e.has_begun for e in waiting) and all(
             name not in shadow.starts and told.at > desk.now for name, told in self._told.items()
         )
+
+    def _is_due(self, name: str, shadow: Shadow) -> bool:
+        """Return whether the turn of one has come and it does not run yet."""
+        real = self.desk.entries.get(name)
+        return name in shadow.starts and real is not None and not real.has_begun
 
     def _has_limits(self) -> bool:
         """Return whether a limit or an estimate is given anywhere."""
@@ -141,13 +150,15 @@ class Latest:
     def _end(self, name: str, shadow: Shadow) -> float:
         """Return when one ends in the shadow that is not over in reality; infinite: nobody knows.
 
-        Whose turn has come and who does not run yet ends later with every instant that it waits.
+        Whose turn has come and who does not run yet may start as late as it was told: so nobody is
+        told later for it. Where that is over, it ends later with every instant that it waits.
         """
         real = self.desk.entries.get(name)
         if real is None:
             return self.desk.now
         if not real.has_begun:
-            return inf
+            at = self._turned.get(name, inf)
+            return at + longest(self.desk, real) if at > self.desk.now else inf
         since = real.started_at if real.running_since is None else real.running_since
         began = self.desk.now if since is None else since
         return max(shadow.starts.get(name, began), began) + longest(self.desk, real)
@@ -156,7 +167,7 @@ class Latest:
         """Return the same for a fork."""
         new = Latest(desk)
         new._seen, new._looked_at, new._told = self._seen, self._looked_at, dict(self._told)
-        new._is_full = self._is_full
+        new._turned, new._is_full = dict(self._turned), self._is_full
         return new
 
 
