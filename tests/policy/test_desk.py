@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mooring.model.events import PolicyChanged, QueuesChanged, TasksChanged
 from mooring.model.memory import Held, Memory
 from mooring.model.plan import Leaving, NoRoom, Reserve, Stopped
 from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
 from mooring.model.settings import Eviction, Policy
-from mooring.model.workload import Placement, Shape, TaskState, TaskTerm
+from mooring.model.workload import Placement, Shape, SpreadTerm, TaskState, TaskTerm, Workload
 from tests.build import (
+    On,
     World,
     by_workload,
     cluster,
@@ -18,6 +21,7 @@ from tests.build import (
     devices,
     gang,
     gpus,
+    group,
     node,
     on,
     reasons,
@@ -177,6 +181,38 @@ def test_kept_room_is_looked_at_again_before_it_is_used() -> None:
     plan = world.tasks("low", PENDING, 0).cycle(3.0)
 
     assert decided(plan) == [("evict", "shy", (0,))]
+
+
+X, Y = (("app", "x"),), (("app", "y"),)
+LEVEL = gang("high", tasks=4, labels=dict(X), spread=[SpreadTerm("node", X)])
+PAIR = workload(
+    "high",
+    group("x", labels=dict(X), near=[TaskTerm("node", Y)]),
+    group("y", labels=dict(Y), near=[TaskTerm("node", X)]),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "high"),
+    [
+        ("r1: a=2 b=2 | r2: z=1", [], LEVEL),  # found all at once: a, a, b, z
+        ("a=2 z=2 c=1", [on("c", model="A100")], LEVEL),  # level on the nodes of its flavor
+        ("z=2", [], PAIR),  # each is there for the other
+    ],
+)
+def test_kept_room_will_do_if_all_who_it_is_for_have_company_there(
+    text: str, facts: list[On], high: Workload
+) -> None:
+    """Who comes first of them does not matter. Another, who goes before it, does not get it."""
+    world = cluster(text, *facts, on("z", labels={"name": "z"}))
+    world.run(task("low", selector={"name": "z"}), now=0.0)
+    plan = world.submit(replace(high, priority=1)).cycle(1.0)
+    assert decided(plan)[0] == ("evict", "low", (0,))
+
+    world.submit(task("late", priority=2, selector={"name": "z"}))
+    plan = world.tasks("low", PENDING, 0).cycle(2.0)
+
+    assert set(by_workload(plan)) == {"high"}
 
 
 def test_what_leaves_by_itself_is_no_victim() -> None:

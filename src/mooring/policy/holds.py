@@ -11,6 +11,7 @@ from mooring.model.memory import Held
 from mooring.model.plan import Leaving, Moving, Reserve
 from mooring.model.workload import TaskState
 from mooring.policy.placing.place import Seats
+from mooring.policy.placing.search import terms_hold
 from mooring.policy.queues.lines import Request
 from mooring.policy.victims.departures import TaskKey
 
@@ -194,13 +195,29 @@ class Holds(Mapping[str, Hold]):
         return found
 
     def _sit_down(self, entry: Entry, hold: Hold) -> bool:
+        """Book the room that was kept; False: it will not do any more.
+
+        Tasks with terms about others were placed each in sight of the last, or all at once: then
+        it does not matter who of them comes first, and the terms are looked at in the end.
+        """
+        mark = self.desk.books.checkpoint()
+        if self._take_seats(entry, hold, in_sight=True):
+            return True
+        self.desk.books.rollback(mark)
+        found = [seats for _, seats in hold.seats]
+        all_sit = self._take_seats(entry, hold, in_sight=False)
+        return all_sit and terms_hold(self.desk.placer, found)
+
+    def _take_seats(self, entry: Entry, hold: Hold, *, in_sight: bool) -> bool:
         """Book the room that was kept, seat by seat; False: one of them will not do any more."""
         books = self.desk.books
         self.desk.placer.aim(entry.avoid)
         for _, seats in hold.seats:
             demand = entry.members[seats.part.name].demand
             for row, mask in zip(seats.rows, seats.devices, strict=True):
-                fits = books.present[row] and self.desk.placer.fit(seats.part).slots_of[-1][row]
+                fit = self.desk.placer.fit(seats.part)
+                slots = fit.slots_of[-1] if in_sight else fit.before_company()
+                fits = books.present[row] and slots[row]
                 if not fits or not books.has_devices(demand, row, mask):
                     return False
                 books.take(demand, (row,), (mask,), entry.account, seats.part.code)

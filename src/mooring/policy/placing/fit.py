@@ -144,6 +144,12 @@ class Fit:
             for level in range(books.tree.leaf_level):
                 np.add.at(columns[level], books.tree.domain[level][rows], change)
 
+    def before_company(self) -> Counts:
+        """Return how many copies each row takes if the company that they ask for comes later."""
+        if self.company is None:
+            return self.slots[-1]
+        return self.anywhere[-1] * self.company.undisturbed()
+
     @property
     def total(self) -> int:
         """Return how many copies fit in all; call `refresh` first."""

@@ -21,7 +21,7 @@ from mooring.policy.placing.fit import ANY_FLAVOR
 from mooring.policy.placing.place import ANYWHERE, Placer, Seats, Within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mooring.model.demand import Demand
     from mooring.model.workload import SpreadTerm, TaskTerm
@@ -130,7 +130,7 @@ class _Search:
 
     def _solve(self, todo: list[tuple[Part, Within]]) -> bool:
         if not todo:
-            return self._terms_hold()
+            return not self.has_terms or terms_hold(self.placer, self.seats)
         (part, within), rest = todo[0], todo[1:]
         state = self._state(todo)
         if state in self.failed:
@@ -139,18 +139,6 @@ class _Search:
         if not found and state is not None:
             self.failed.add(state)
         return found
-
-    def _terms_hold(self) -> bool:
-        """Return whether, now that all are placed, everyone has the company that it asks for."""
-        for seats in _merge(self.seats) if self.has_terms else ():
-            demand = seats.part.demand
-            assert demand is not None
-            keeps = len(seats.rows) > 1 and demand.shape.gpus
-            flavor = self.books.kind_of[seats.rows[0]] if keeps else ANY_FLAVOR
-            company = self.placer.fit(seats.part, flavor).company
-            if company is not None and not company.holds(seats.rows):
-                return False
-        return True
 
     def _state(self, todo: list[tuple[Part, Within]]) -> tuple[object, ...] | None:
         """Return what is to do and what the books say, where it is small enough to remember."""
@@ -289,10 +277,8 @@ class _Search:
         demand = leaf.demand
         assert demand is not None
         fit = self.placer.fit(leaf, flavor)
-        slots = fit.slots[-1]
-        if fit.company is not None:  # company may still come: that is looked at in the end
-            slots = fit.anywhere[-1] * fit.company.undisturbed()
-        elif slots[rows].sum() < left:
+        slots = fit.before_company()
+        if fit.company is None and slots[rows].sum() < left:
             return False
         for row in (np.flatnonzero(slots[rows] > 0) + rows.start).tolist():
             for mask in device_choices(self.books, demand, row, self.placer.profile.devices):
@@ -302,6 +288,19 @@ class _Search:
                 if self._with(Seats(leaf, [row], [mask]), more):
                     return True
         return False
+
+
+def terms_hold(placer: Placer, found: Sequence[Seats]) -> bool:
+    """Return whether everyone at seats that are all booked has the company that it asks for."""
+    for seats in _merge(found):
+        demand = seats.part.demand
+        assert demand is not None
+        keeps = len(seats.rows) > 1 and demand.shape.gpus
+        flavor = placer.books.kind_of[seats.rows[0]] if keeps else ANY_FLAVOR
+        company = placer.fit(seats.part, flavor).company
+        if company is not None and not company.holds(seats.rows):
+            return False
+    return True
 
 
 def _hardest_first(parts: tuple[Part, ...]) -> list[Part]:
@@ -319,7 +318,7 @@ def _hardest_first(parts: tuple[Part, ...]) -> list[Part]:
     return sorted(parts, key=ease)
 
 
-def _merge(found: list[Seats]) -> list[Seats]:
+def _merge(found: Sequence[Seats]) -> list[Seats]:
     """Join the seats of one leaf that were found task by task."""
     merged: dict[str, Seats] = {}
     for seats in found:
