@@ -474,12 +474,24 @@ def check_no_later(
         if of is None or of.workload.queue != queue or alone.desk.priority(of) < priority:
             continue
         there = together.entries()[name]
-        is_past = alone.desk.latest.of(name) <= alone.desk.now  # the world has broken it
+        is_past = name in broken(alone, queue)
         if not there.has_begun and name not in together.desk.holds and not is_past:
             late, told = together.desk.latest.of(name), alone.desk.latest.of(name)
             if not has_turns or starts_later(alone, together):
                 told = max(told, before.get(name, told))
             assert late <= told, f"the latest start of {name} moves"
+
+
+def broken(engine: Engine, queue: str) -> list[str]:
+    """Return whose latest starts of a queue the world has broken: work ran longer than was said.
+
+    They are over, or come after one that is.
+    """
+    told = {name: engine.desk.latest.of(name) for name in engine.desk.latest}
+    entries = engine.entries()
+    mine = [name for name in told if name in entries and entries[name].workload.queue == queue]
+    first = min((told[name] for name in mine), default=inf)
+    return mine if first <= engine.desk.now else []
 
 
 def stands_behind(together: Engine, was: dict[str, float]) -> bool:

@@ -15,6 +15,7 @@ from mooring.model.workload import (
     Toleration,
 )
 from tests.build import (
+    binds,
     by_group,
     by_workload,
     cluster,
@@ -406,6 +407,18 @@ def test_spread_over_racks() -> None:
     world.submit(task("t", labels={"app": "web"}, spread=[SpreadTerm("rack", WEB)])).cycle()
     assert reasons(world, "t") == (Excluded("main", "tasks", 2), Excluded("main", "gpu", 1))
     world.settles()
+
+
+def test_a_spread_that_one_rack_cannot_hold_goes_over_several() -> None:
+    """One rack has the devices, but not within the skew; what was tried there is taken back."""
+    racks = [" ".join(f"a{i}=8" for i in range(14)), " ".join(f"b{i}=6" for i in range(14))]
+    world = cluster(f"rack-1: {racks[0]} | rack-2: {racks[1]}")
+    spread = [SpreadTerm("node", WEB, 7)]
+    world.submit(gang("g", tasks=104, labels={"app": "web"}, spread=spread))
+
+    nodes = [node for bind in binds(world.cycle()) for node in bind.placement.nodes]
+    assert len(nodes) == 104
+    assert {name[0] for name in nodes} == {"a", "b"}
 
 
 def test_spread_that_is_a_wish_does_not_exclude() -> None:

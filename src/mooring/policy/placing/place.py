@@ -308,6 +308,7 @@ class Placer:
                 seats = Seats(leaf, [], [])
                 found = self._in_sight(fit, Within(level, domain), leaf, seats)
                 self.books.rollback(mark)
+                fit.refresh()
                 if found:
                     yield seats
 
