@@ -291,6 +291,8 @@ class Hall:
     def could_ask(self) -> bool:
         """Return whether anybody might be asked to leave for one whose turn has not come."""
         desk = self.desk
+        if self.is_shadow:
+            return False
         if self.has_rivals or desk.policy.headroom:
             return True
         return bool(desk.overtakers) and self.quantum.begins_at() <= desk.now

@@ -13,7 +13,7 @@ from mooring.policy.placing.helped import Helped
 if TYPE_CHECKING:
     from mooring.policy.default.hall import Hall
     from mooring.policy.desk import Desk
-    from mooring.policy.queues.lines import Line
+    from mooring.policy.queues.lines import Line, Lines
 
 
 class Waking:
@@ -41,14 +41,16 @@ class Waking:
             lost = self.seen < books.trimmed
             fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
             helped = Helped(self.desk.fits, fresh)
-            single_file = self.hall.is_single_file
             for lines in self.hall.lines.values():
-                blocked = lines.blocked if single_file else ()
-                some = [line for line in lines.sleeping.values() if line.number not in blocked]
-                lines.wake([line for line in some if _is_helped(line, helped)])
+                lines.wake([line for line in self._asleep(lines) if _is_helped(line, helped)])
         self.seen = books.log_end
         self._wake_rivals()
         self.hall.bookings.wake()
+
+    def _asleep(self, lines: Lines) -> list[Line]:
+        """Return the lines that sleep, but for those that only one before them could wake."""
+        blocked = lines.blocked if self.hall.is_single_file else ()
+        return [line for line in lines.sleeping.values() if line.number not in blocked]
 
     def _wake_all(self) -> None:
         """Wake everybody."""
@@ -67,7 +69,7 @@ class Waking:
         could = self.hall.could_ask
         for lines in self.hall.lines.values():
             asleep = self._rested(
-                [a for a in lines.sleeping.values() if a.tried_at != version or a.until <= now]
+                [a for a in self._asleep(lines) if a.tried_at != version or a.until <= now]
             )
             if not could:
                 late = [line for line in asleep if line.until <= now]
