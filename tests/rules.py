@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FOR_ANOTHER = (
     "preempt", "quota", "fair-share", "leximin", "overtaker", "quantum", "headroom", "move",
-    "reclaim", "consolidation", "fair-sharing", "cohort",
+    "reclaim", "consolidation", "fair-sharing", "cohort", "while-borrowing",
 )  # fmt: skip
 FOR_NOBODY = (
     "lost-node", "lost-task", "stale-gang", "resized", "run-limit", "drain", "inactive", "failed",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mooring.model.events import Ended
 from mooring.model.plan import Blocked, Excluded, NoRoom, NotAllowed, OverQuota
 from mooring.model.queues import EvictionRules, Flavor, Fungibility, ResourceGroup
 from mooring.model.settings import Policy
@@ -87,6 +88,20 @@ def test_a_limit_over_all_flavors_is_kept_for_whom_waits_first(order: str) -> No
     story.go(150)
 
     assert story.running() == ["head"]
+
+
+def test_who_is_kept_off_one_flavor_and_over_quota_on_another_is_told_both() -> None:
+    """Nobody ends when the head gives up; yet the one behind it has its nodes then."""
+    story = Story("h=8 a=4", queue("team", {"H100": 1}, {"H100": 1}, order="strict"), facts=[A10])
+    story.at(0, h100("first", 1, "team"), a10("second", 3, "team"))
+    story.at(1, a10("head", 2, "team"))
+    story.at(2, task("any", 1, queue="team")).go(10)
+    over = OverQuota("team", "H100", "gpu", 1000, 0)
+    assert story.why("any") == (over, Blocked("head"))
+
+    story.tell(20, Ended("head")).go(30)
+    assert story.running() == ["any", "first", "second"]
+    story.rests()
 
 
 def test_who_leaves_enough_of_a_limit_over_all_flavors_may_pass() -> None:

@@ -114,7 +114,7 @@ class Starts:
             if spare(ask) and is_for_ever(reasons):  # that is why not all of it
                 reasons.clear()
                 self._seats(entry, least(ask), reasons)
-            reasons += [] if reasons else blockers
+            reasons += blockers
         if not reasons:
             reasons += self._why(entry, line)
             if any(isinstance(reason, NotTogether) for reason in reasons):
