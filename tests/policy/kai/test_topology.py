@@ -246,6 +246,18 @@ case(
     ends="| waits a",
 )
 case(
+    "a group grows in the rack that it is in, though all together would like one with more room",
+    nodes="r1: a=2 | r2: b=2",
+    queues="A gpu=8",
+    busy=(
+        (
+            workload("a", "A", group("p"), group("q", "1x1..2", level="rack"), prefers="rack"),
+            "a,a",
+        ),
+    ),
+    ends="a@a,a",
+)
+case(
     "as many groups as are needed",
     nodes="n=2",
     queues="A gpu=8",
@@ -322,5 +334,19 @@ def test_slices_are_groups_of_their_own() -> None:
         running="x A 1 @a1",
         more=(Workload("a", (leaf,), "A"),),
         ends="x a@a0,a0,b0,b1",
+    )
+    table.cases[0].check()
+
+
+def test_a_slice_stays_in_its_rack_though_its_group_prefers_one_with_room() -> None:
+    """The second run has begun in a rack that is full now: the rest of it waits."""
+    table = Table()
+    leaf = replace(group("main", "1x2..4"), topology=near_by("", "rack", ("rack", 2)))
+    table(
+        "growth",
+        nodes="r1: a=3 | r2: b=3",
+        queues="A gpu=8",
+        busy=((Workload("a", (leaf,), "A"), "a,a,a"),),
+        ends="a@a,a,a",
     )
     table.cases[0].check()

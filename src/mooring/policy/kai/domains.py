@@ -157,17 +157,16 @@ class _Count:
         around, required = self.around, knot.required
         start = max(knot.preferred, required)
         stop = max(required, around.level)
-        kept = None
-        if required > around.level:
-            rows = list(homes)
-            kept = {self.books.up[required][row] for row in rows} if rows else None
+        # Even if the area is no wider: a group around that only prefers such may try any.
+        rows = homes if required != NO_LEVEL else ()
+        kept = {self.books.up[required][row] for row in rows}
         for level in range(max(start, stop), stop - 1, -1):
             enough = self._enough(level)
             for domain in self.order(level):
                 if not enough[domain]:
                     continue
                 first = int(self.tree.first[level][domain])
-                if kept is None or self.books.up[required][first] in kept:
+                if not kept or self.books.up[required][first] in kept:
                     yield Area(level, domain, self.inside)
 
     def _enough(self, level: int) -> Bools:
