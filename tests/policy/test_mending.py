@@ -54,6 +54,15 @@ def test_gang_is_completed_on_a_flavor_that_its_queue_may_be_charged_for() -> No
     assert world.cycle(2.0).decisions == ()
 
 
+def test_what_is_lost_of_a_gang_in_one_rack_stays_in_it_whatever_its_slices() -> None:
+    """Two and two are to be in one superpod, all in one leaf: the other leaf of it is none."""
+    world = cluster("s1/l1: a=3 a1=1 | s1/l2: b=3")
+    world.run(gang("g", tasks=4, level="leaf", slices=(("superpod", 2),)), now=0.0)
+
+    assert world.leave("a1").cycle(1.0).decisions == ()
+    assert decided(world.join(node("a2", 1, "s1", "l1")).cycle(2.0))
+
+
 def test_finished_tasks_are_no_way_around_a_run_limit() -> None:
     """One of two is done; the other has run as long as it may, and does not start again."""
     policy = Policy(eviction=Eviction(notice_s=0.0))

@@ -79,7 +79,8 @@ class Beside:
     def _place_leaf(self, leaf: Part, within: Within, tasks: Sequence[int], found: Found) -> bool:
         rows = self._rows(leaf)
         present = np.bincount(rows, minlength=self.placer.books.count) if rows else None
-        for some, part, homes in self._runs(leaf, tasks, leaf.slices, self._homes(leaf, within)):
+        slices = leaf.inside(within.level).slices
+        for some, part, homes in self._runs(leaf, tasks, slices, self._homes(leaf, within)):
             for home in homes:
                 seats = self.placer.place_leaf(
                     part,
