@@ -13,7 +13,8 @@ import pytest
 from mooring.config import dump_scenario, read_scenario
 from mooring.engine import Engine
 from mooring.engine.check import EventError
-from mooring.model.events import Adopted, TasksChanged, WorkloadChanged
+from mooring.model.events import Adopted, QueuesChanged, TasksChanged, WorkloadChanged
+from mooring.model.queues import Queue
 from mooring.model.settings import Eviction, Policy
 from mooring.model.workload import Placement, TaskState
 from tests.build import World, by_workload, cluster, decided, gang, group, on, reasons, task, used
@@ -67,6 +68,18 @@ def test_found_running_without_more_it_has_run_since_it_started() -> None:
     world.see(Adopted(task("low"), (Placement("main", (0,), ("a",), (1,)),), 10.0))
 
     assert world.submit(task("high", priority=1)).cycle(20.0).wake_at == 60.0
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_who_lost_a_task_has_run_before_or_not_after_a_restart(ran: bool) -> None:
+    """A limit on run times counts from when all ran; if only one of two ever did, it does not."""
+    limited = (Queue("default", run_limit_s=50.0),)
+    world = cluster("a=1 b=1").see(QueuesChanged(limited)).submit(gang("g", tasks=2))
+    world.cycle(0.0)
+    world.tasks("g", RUNNING, 0, *([1] if ran else [])).leave("b").cycle(10.0)
+
+    for each in (world, again(world)):
+        assert (decided(each.cycle(55.0)) == [("evict", "g", (0,))]) == ran
 
 
 def test_file_keeps_since_when_work_runs_and_what_does_not_run_yet() -> None:

@@ -68,5 +68,5 @@ def as_adopted(books: Books, entry: Entry) -> Adopted:
         tuple(releasing),
         flavors,
         starting=tuple(starting),
-        running_since=None if since == started_at and not starting else since,
+        running_since=None if since == started_at and entry.runs and not starting else since,
     )

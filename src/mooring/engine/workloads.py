@@ -90,10 +90,10 @@ class Workloads:
         for group, code in codes_of(desk, event).items():
             entry.members[group].flavor = code
         entry.started_at, entry.running_since = event.started_at, event.running_since
-        if event.running_since is None and not event.starting:
-            entry.running_since = event.started_at
         self._found[event.workload.name] = None
         self._book_found(entry, event)
+        if event.running_since is None and (entry.runs or not event.placements):
+            entry.running_since = event.started_at
         self.upkeep.look_at(event.workload.name)
         desk.note_move(entry)
         if desk.policy.profile != "kai":
