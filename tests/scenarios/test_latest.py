@@ -129,6 +129,22 @@ def test_what_was_told_holds_while_one_before_has_its_turn_and_overtakers_leave(
     assert latest(tale.go(710), "second") == [700 + HOUR]
 
 
+@pytest.mark.parametrize("deep", [1, 2])
+def test_it_is_taken_back_at_once_when_the_turn_of_another_queue_is_in_the_way(deep: int) -> None:
+    """`endless` waits for nobody of the first queue. How many are to be told is no matter."""
+    queues = Queue("default", order="backfill"), Queue("other")
+    tale = Story("a=4", *queues, policy=Policy(backfill=Backfill(reservations=deep)))
+    tale.at(0, lasting(HOUR, task("runs", 2)))
+    tale.at(0, lasting(HOUR, task("first", 2, queue="other")), runs=600)
+    tale.at(1, lasting(HOUR, task("big", 4))).at(590, task("endless", 2, queue="other"))
+    assert latest(tale.go(599), "big") == [HOUR]
+
+    tale.go(601)
+
+    assert tale.running() == ["endless", "runs"]
+    assert latest(tale, "big") == []
+
+
 def test_nothing_is_told_while_one_before_is_later_than_it_was_told() -> None:
     """When `first` ends is not known before it starts: told, it would be later all the time."""
     tale = story("a=4", deep=2, grace_s=100.0).at(0, lasting(HOUR, task("runs", 2)), runs=HOUR)

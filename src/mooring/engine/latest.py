@@ -57,9 +57,14 @@ class Latest:
         return dict(self._told)
 
     def _holds(self, shadow: Shadow) -> bool:
-        """Return whether nothing has changed, or only so that somebody might start earlier."""
+        """Return whether nothing has changed, or only so that somebody might start earlier.
+
+        Whose turn has come may be in the way: one of another queue waits for nobody of this one.
+        """
         beside, desk = shadow.beside.desk, self.desk
-        world = desk.books.epoch, desk.edits, desk.policy, desk.tree, beside.books.epoch
+        rules = desk.edits, desk.policy, desk.tree
+        last = next(reversed(shadow.starts), None)
+        world = rules, desk.books.epoch, beside.books.epoch, last
         seen = (world, desk.version, len(desk.entries), beside.version, len(beside.entries))
         before, self._seen = self._seen, seen
         if seen == before:
