@@ -413,7 +413,8 @@ class QueueStory(Story):
 def check_patience(story: QueueStory, by: Chooser) -> None:
     """Patience: who comes later and does not rank higher moves nobody's start later.
 
-    Two forks go on, one with a newcomer; in both the same work ends at the same times.
+    Two forks go on, one with a newcomer; in both the same work ends at the same times. In the other
+    the newcomer is paused: so both look anew now, and what has overrun since is late in both.
     """
     orders = dict(zip(story.engine.desk.tree.names, story.engine.desk.tree.order, strict=True))
     first = [e for e in story.engine.entries().values() if not e.has_begun]
@@ -426,6 +427,7 @@ def check_patience(story: QueueStory, by: Chooser) -> None:
     newcomer = replace(newcomer, queue=queue, priority=priority - 1, priority_class="")
     newcomer = replace(newcomer, deadline_at=None)
     alone, together = story.engine.fork(), story.engine.fork()
+    alone.observe(Submitted(replace(newcomer, active=False)))
     together.observe(Submitted(newcomer))
     now, before = story.now, dict[str, float]()
     for _ in range(4):
