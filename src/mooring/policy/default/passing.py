@@ -15,7 +15,7 @@ from mooring.model.plan import (
     Stopped,
     Unknown,
 )
-from mooring.policy.fewer import least
+from mooring.policy.fewer import least, spare
 from mooring.policy.placing.why import why
 from mooring.policy.queues.claims import likely
 from mooring.policy.queues.offers import closed_kinds, needed_kinds
@@ -213,12 +213,10 @@ def is_for_ever(reasons: Iterable[Reason]) -> bool:
 
 def no_room(desk: Desk, entry: Entry, ask: Ask) -> tuple[Reason, ...]:
     """Return why there is no room for an ask; if there never is, why for the least that will do."""
-    found: tuple[Reason, ...] = ()
-    for some in (ask, least(ask)):
-        desk.placer.aim(some.avoid, closed_kinds(desk, entry, some))
-        found = why(desk.placer, some)
-        if not is_for_ever(found):
-            break
+    desk.placer.aim(ask.avoid, closed_kinds(desk, entry, ask))
+    found = why(desk.placer, ask)
+    if spare(ask) and is_for_ever(found):
+        return no_room(desk, entry, least(ask))
     return found
 
 
