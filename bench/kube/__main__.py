@@ -29,17 +29,18 @@ _COLUMNS = ("pods_per_s", "p50_ms", "p99_ms", "cpu_ms", "plane_ms", "seconds", "
 
 
 def main(argv: list[str]) -> int:
-    """Measure what is asked for, each on a fresh plane; print a table, write JSON."""
+    """Measure what is asked for, all on one plane; print a table, write JSON."""
     given = _options(argv)
     console = Console(width=None if sys.stdout.isatty() else 150, soft_wrap=True)
     results: list[Result] = []
     console.print("[dim]nothing else should run on this machine[/]")
     try:
-        for scheduler, nodes, load in _wanted(given):
-            result = _measure(scheduler, nodes, load)
-            results.append(result)
-            console.print(_line(result))
-            _write(results, given.out)
+        with Site() as site:
+            for scheduler, nodes, load in _wanted(given):
+                result = _measure(site, scheduler, nodes, load)
+                results.append(result)
+                console.print(_line(result))
+                _write(results, given.out)
     except KeyboardInterrupt:
         console.print("stopped")
     console.print(_table(results))
@@ -82,18 +83,20 @@ def _wanted(given: argparse.Namespace) -> Iterator[tuple[Scheduler, int, str]]:
                     yield scheduler, nodes, load
 
 
-def _measure(scheduler: Scheduler, nodes: int, load: str) -> Result:
+def _measure(site: Site, scheduler: Scheduler, nodes: int, load: str) -> Result:
     began = time.perf_counter()
-    with Site(nodes, gangs=load.startswith("gangs")) as site:
-        site.furnish()
-        scheduler.prepare(site)
-        print(f"{scheduler.name}, {nodes:,} nodes, {load}: "
-              f"plane in {time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
-        try:
-            return asyncio.run(measure(site, scheduler, load))
-        except TimeoutError:
-            print(site.tail(scheduler.process), file=sys.stderr)
-            raise
+    site.furnish(nodes)
+    site.clear()
+    scheduler.prepare(site)
+    print(f"{scheduler.name}, {nodes:,} nodes, {load}: "
+          f"site in {time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
+    try:
+        result = asyncio.run(measure(site, scheduler, load))
+    except TimeoutError:
+        print(site.tail(scheduler.process), file=sys.stderr)
+        raise
+    site.end(scheduler.process)
+    return result
 
 
 def _line(result: Result) -> str:

@@ -1,9 +1,8 @@
-"""What is measured: each load begins on a fresh site, whose nodes are there and empty."""
+"""What is measured: each load begins on a site whose nodes are there and empty."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from dataclasses import dataclass
 from statistics import quantiles
@@ -154,10 +153,7 @@ async def restart(run: Run) -> Result:
     await run.clock.make_all(names)
     await run.clock.until_bound(names)
     process = run.scheduler.process
-    run.site.signal(process, signal.SIGTERM)
-    await asyncio.to_thread(
-        run.site.wait_for, lambda: run.site.ended(process) is not None, 30, f"{process} ends"
-    )
+    await asyncio.to_thread(run.site.end, process)
     more = run.clock.names(100)
     await run.clock.make_all(more)
     await run.start()
@@ -184,6 +180,6 @@ LOADS: dict[str, Callable[[Run], Awaitable[Result]]] = {
 
 
 async def measure(site: Site, scheduler: Scheduler, load: str) -> Result:
-    """Put a load on a scheduler, on a site that is fresh."""
+    """Put a load on a scheduler, on a site that is clear."""
     async with clock(site, scheduler.pods) as made:
         return await LOADS[load](Run(site, scheduler, load, made))

@@ -24,7 +24,7 @@ class Scheduler(Protocol):
     """What its pods have as `schedulerName`."""
 
     def prepare(self, site: Site) -> None:
-        """Do once what must be done before it is started."""
+        """Do what must be done on a site that was cleared, before it is started."""
 
     def start(self, site: Site) -> None:
         """Start it; it need not work yet."""
@@ -45,7 +45,7 @@ class Ceiling:
 
 
 class KubeScheduler:
-    """The scheduler of Kubernetes; on a plane with gang gates it has them too."""
+    """The scheduler of Kubernetes, with its gang gates."""
 
     name = process = "kube-scheduler"
     pods = "default-scheduler"
@@ -65,8 +65,9 @@ class Mooring:
     pods = "mooring"
 
     def prepare(self, site: Site) -> None:
-        """Give it its rights."""
+        """Give it its rights, and let it begin without a memory."""
         site.apply(RBAC)
+        site.api.delete(f"/api/v1/namespaces/{HOME}/configmaps/mooring-memory")
         self._account = site.service_account(HOME, "mooring")
 
     def start(self, site: Site) -> None:

@@ -1,12 +1,14 @@
-"""A fresh control plane to measure on, and one clock: when pods were made, and when bound."""
+"""The control plane to measure on, and one clock: when pods were made, and when bound."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import os
+import signal
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from mooring.kube.errors import ApiError
 from mooring.kube.kubeconfig import find_credentials
 from mooring.kube.resources import PODS, Resource
 from mooring.kube.watch import Replaced, Watch
-from tests.kube.plane import Parts, Plane, pod
+from tests.kube.plane import Parts, Plane, node, pod
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,14 +34,21 @@ _REPEATED = How(JSON, repeat=True)
 LONGEST_S = 900.0
 """So long nothing may take; then it is given up."""
 _TICKS = os.sysconf("SC_CLK_TCK")
+_LEFT = (
+    f"/api/v1/namespaces/{NAMESPACE}/pods",
+    f"/apis/{POD_GROUPS.api_version}/namespaces/{NAMESPACE}/{POD_GROUPS.plural}",
+    f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events",
+)
+_REST_S = 5.0
 
 
 class Site(Plane):
-    """A plane with nodes, that knows the processes it has started."""
+    """The one plane of a run, its gang gates on, that knows the processes it has started."""
 
-    def __init__(self, nodes: int, *, gangs: bool) -> None:
-        super().__init__(Parts(audit=False, gangs=gangs))
-        self.count = nodes
+    def __init__(self) -> None:
+        super().__init__(Parts(audit=False, gangs=True))
+        self.count = 0
+        """Nodes that there are."""
         self.pids: dict[str, int] = {}
 
     def spawn(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
@@ -62,10 +71,32 @@ class Site(Plane):
         line = next(each for each in status.splitlines() if each.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6
 
-    def furnish(self) -> None:
-        """Make the nodes and the namespace of the pods."""
-        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.nodes(self.count, gpus=8)
+    def furnish(self, nodes: int) -> None:
+        """Make the namespace of the pods and so many nodes; those that are there stay."""
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        if nodes < self.count:
+            self.api.delete("/api/v1/nodes")
+            self.count = 0
+        missing = [node(f"node-{number}", gpus=8) for number in range(self.count, nodes)]
+        self.api.create_all(missing)
+        self.count = nodes
+
+    def end(self, name: str) -> None:
+        """Let a program end as it does when it is told to."""
+        self.signal(name, signal.SIGTERM)
+        self.wait_for(lambda: self.ended(name) is not None, 30, f"{name} ends")
+
+    def clear(self) -> None:
+        """Remove all that a load has left but the nodes, and let the controllers come to rest."""
+        for kind in _LEFT:
+            self.wait_for(partial(self._removed, kind), LONGEST_S, f"{kind} are gone")
+        time.sleep(_REST_S)
+
+    def _removed(self, collection: str) -> bool:
+        names = [each["metadata"]["name"] for each in self.api.items(collection)]
+        paths = [f"{collection}/{name}" for name in names]
+        list(self.api.pool.map(partial(self.api.delete, gracePeriodSeconds=0), paths))
+        return not names
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False, frozen=True):

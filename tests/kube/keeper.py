@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _LONGEST_STOP_S = 20
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Keeper:
@@ -79,7 +80,10 @@ class Keeper:
         return answer
 
 
-def _die_with_keeper() -> None:
+def _begin() -> None:
+    """Let a program listen to the signals that the keeper ignores, and die with the keeper."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -112,7 +116,7 @@ def _do(command: dict[str, Any], programs: dict[str, subprocess.Popen[bytes]]) -
                     stdout=log,
                     stderr=log,
                     env=command["env"],
-                    preexec_fn=_die_with_keeper,  # safe: the keeper has one thread
+                    preexec_fn=_begin,  # safe: the keeper has one thread
                 )
         except OSError as error:
             return {"error": str(error)}
@@ -126,7 +130,6 @@ def _do(command: dict[str, Any], programs: dict[str, subprocess.Popen[bytes]]) -
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     _serve(sys.argv[1])

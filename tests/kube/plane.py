@@ -292,6 +292,10 @@ class Plane:
         """Remove namespaces with all pods in them, and all nodes; wait until pods are gone."""
         for namespace in namespaces:
             self.api.delete(f"/api/v1/namespaces/{namespace}")
+        self.empty(*namespaces)
+
+    def empty(self, *namespaces: str) -> None:
+        """Remove all pods in namespaces, and all nodes; wait until pods are gone."""
         for namespace in namespaces:
             self.wait_for(partial(self._emptied, namespace), 60, f"{namespace} is empty")
         self.api.delete("/api/v1/nodes")

@@ -103,13 +103,46 @@ class Lives:
         return str(self.live.plane.api.get(path)["spec"].get("holderIdentity"))
 
 
-@pytest.mark.parametrize(
-    ("kills", "gangs"), [(6, 16), pytest.param(50, 40, marks=pytest.mark.soak)]
-)
-def test_gangs_stay_whole_however_often_the_scheduler_is_killed(
-    live: Live, proxy: Proxy, kills: int, gangs: int
-) -> None:
+def gpus_undisturbed(live: Live, seed: int, gangs: int) -> int:
+    """Return how many GPUs a load has in the end if nothing disturbs the one who schedules it."""
+    load = Load(live, seed=seed, gangs=gangs)
+    live.start(POLICY)
+    load.submit(gangs // 4)
+    load.fill()
+    load.until_rest()
+    load.check()
+    live.stop()
+    used = load.used()
+    load.clear()
+    return used
+
+
+@pytest.mark.soak
+def test_fifty_kills_cost_no_gpu(live: Live, proxy: Proxy) -> None:
+    """As many are in use in the end as if nobody had been killed."""
+    usual = gpus_undisturbed(live, seed=50, gangs=40)
+    assert killed(live, proxy, kills=50, gangs=40).used() == usual
+
+
+@pytest.mark.soak
+def test_five_hundred_faults_cost_no_gpu(live: Live, proxy: Proxy) -> None:
+    """As many are in use in the end as if the server had always answered well."""
+    usual = gpus_undisturbed(live, seed=500, gangs=40)
+    assert answered_ill(live, proxy, faults=500, gangs=40).used() == usual
+
+
+def test_gangs_stay_whole_however_often_the_scheduler_is_killed(live: Live, proxy: Proxy) -> None:
     """Killed in the middle of binding gangs, it leaves halves behind; the next life ends that."""
+    killed(live, proxy, kills=6, gangs=16)
+
+
+def test_gangs_stay_whole_whatever_the_server_answers(live: Live, proxy: Proxy) -> None:
+    """Conflicts, lost answers, slow ones, cut watches: each is a detour, none is the end."""
+    answered_ill(live, proxy, faults=60, gangs=16)
+
+
+def killed(live: Live, proxy: Proxy, *, kills: int, gangs: int) -> Load:
+    """Kill the scheduler so often while it binds gangs; return the load, at rest and checked."""
     load = Load(live, seed=kills, gangs=gangs)
     lives = Lives(live, proxy, Random(kills))
     load.submit(gangs // 4)
@@ -122,6 +155,29 @@ def test_gangs_stay_whole_however_often_the_scheduler_is_killed(
     load.fill()
     load.until_rest()
     load.check()
+    return load
+
+
+def answered_ill(live: Live, proxy: Proxy, *, faults: int, gangs: int) -> Load:
+    """Let so many answers of the server be bad; return the load, at rest and checked."""
+    load = Load(live, seed=faults, gangs=gangs)
+    lives = Lives(live, proxy, Random(faults))
+    lives.begin(lease="5s")
+    lives.until_one_leads()
+    proxy.faults = Faults(
+        seed=faults, http=0.14, reset=0.09, slow=0.07, cut=0.5, most=faults, agent="mooring"
+    )
+    end = time.monotonic() + 2 * faults
+    load.submit(gangs // 4)
+    while proxy.made.total() < faults and time.monotonic() < end:
+        lives.await_binds(4, patience_s=0.5)
+        is_due = (load.left - gangs // 4) * faults > (faults - proxy.made.total()) * gangs // 2
+        load.submit(1 if is_due else 0)
+    load.fill()
+    load.until_rest()
+    load.check()
+    assert proxy.made.total() == faults, proxy.made
+    return load
 
 
 @pytest.mark.soak
@@ -143,32 +199,6 @@ def test_gangs_stay_whole_when_the_scheduler_is_killed_while_quota_is_taken_back
     load.check()
     evictions = [each for each in proxy.requests if "/eviction?" in each.path]
     assert evictions, "nobody was asked to leave"
-
-
-@pytest.mark.parametrize(
-    ("faults", "gangs"), [(60, 16), pytest.param(500, 40, marks=pytest.mark.soak)]
-)
-def test_gangs_stay_whole_whatever_the_server_answers(
-    live: Live, proxy: Proxy, faults: int, gangs: int
-) -> None:
-    """Conflicts, lost answers, slow ones, cut watches: each is a detour, none is the end."""
-    load = Load(live, seed=faults, gangs=gangs)
-    lives = Lives(live, proxy, Random(faults))
-    lives.begin(lease="5s")
-    lives.until_one_leads()
-    proxy.faults = Faults(
-        seed=faults, http=0.14, reset=0.09, slow=0.07, cut=0.5, most=faults, agent="mooring"
-    )
-    end = time.monotonic() + 2 * faults
-    load.submit(gangs // 4)
-    while proxy.made.total() < faults and time.monotonic() < end:
-        lives.await_binds(4, patience_s=0.5)
-        is_due = (load.left - gangs // 4) * faults > (faults - proxy.made.total()) * gangs // 2
-        load.submit(1 if is_due else 0)
-    load.fill()
-    load.until_rest()
-    load.check()
-    assert proxy.made.total() == faults, proxy.made
 
 
 @pytest.mark.parametrize(

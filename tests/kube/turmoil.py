@@ -5,6 +5,7 @@ load.submit(10)            # the next ten; those of the last quarter never end
 load.fill()                # single pods for whatever room gangs leave
 load.until_rest()          # nothing moves any more
 load.check()               # whole or not at all, nobody is lost, all room is used
+load.clear()               # for another on the same plane
 """
 
 from __future__ import annotations
@@ -129,6 +130,13 @@ class Load:
             if is_silent(each):
                 wrong.append(f"{name} waits and does not say why")
         assert not wrong, "\n".join([*wrong, *self._shown()])
+
+    def clear(self) -> None:
+        """Remove all of it, and the nodes, as if it had never been."""
+        path = f"/apis/batch/v1/namespaces/{self.live.namespace}/jobs"
+        self.live.plane.api.delete(path, propagationPolicy="Background")
+        self.live.plane.wait_for(lambda: not self._jobs(), 60, "all Jobs are gone")
+        self.live.plane.empty(self.live.namespace)
 
     def _shown(self) -> list[str]:
         """Return where the pods are that have not ended, and what those are told that wait."""
