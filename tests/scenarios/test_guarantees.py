@@ -11,7 +11,7 @@ from mooring.model.events import Ended
 from mooring.model.plan import Blocked, Excluded, NoRoom, NotAllowed, OverQuota
 from mooring.model.queues import EvictionRules, Flavor, Fungibility, ResourceGroup
 from mooring.model.settings import Policy
-from tests.build import gang, on, task
+from tests.build import gang, group, on, task, workload
 from tests.scenarios.story import Left, Story, queue
 
 if TYPE_CHECKING:
@@ -52,6 +52,38 @@ def test_borrowed_a10s_do_not_cost_a_team_its_h100_guarantee() -> None:
 
     assert story.left()[1:] == [Left(50, "borrower", "quota", "theirs")]
     assert story.running() == ["b1", "mine", "theirs"]
+    story.rests()
+
+
+def both(name: str, h100s: int, a10s: int, team: str) -> Workload:
+    """Return a gang of two groups, one on H100s and one on A10s."""
+    some = group("big", tasks=h100s, models=["H100"]), group("small", tasks=a10s, models=["A10"])
+    return replace(workload(name, *some), queue=team)
+
+
+def test_groups_on_two_flavors_are_each_charged_to_their_own() -> None:
+    """Neither flavor has as many as all tasks together, nor need it have."""
+    limits = {"H100": 2, "A10": 8}
+    story = Story("h=4 a=8", queue("team", limits, limits), facts=[A10])
+    story.at(0, both("first", 1, 6, "team")).go(10)
+    assert story.running() == ["first"]
+
+    story.at(20, both("second", 2, 1, "team"), both("third", 1, 2, "team")).go(30)
+    assert story.why("second") == (OverQuota("team", "H100", "gpu", 2000, 1000),)
+    assert story.running() == ["first", "third"]
+    story.rests()
+
+
+def test_groups_on_two_flavors_get_back_what_was_borrowed_of_each() -> None:
+    """Red has one H100 and six A10s: it asks for just these."""
+    red, blue = queue("red", {"H100": 1, "A10": 6}), queue("blue", {"H100": 1, "A10": 2})
+    story = Story("h=2 a=8", red, blue, facts=[A10])
+    story.at(0, h100("h-1", 1, "blue"), h100("h-2", 1, "blue"))
+    story.at(0, a10("a-1", 2, "blue"), a10("a-2", 6, "blue"))
+    story.at(10, both("mine", 1, 6, "red")).go(20)
+
+    assert sorted(left.workload for left in story.left()) == ["a-2", "h-2"]
+    assert story.running() == ["a-1", "h-1", "mine"]
     story.rests()
 
 

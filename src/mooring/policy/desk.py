@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mooring.model.books import BY_NODE
 from mooring.model.entry import NOWHERE, Entry, Members
 from mooring.model.memory import Past
@@ -206,14 +208,31 @@ class Desk:
         return compile_ask(self.books, entry.workload, entry.avoid)
 
     def request(self, ask: Ask, account: int, flavor: int = BY_NODE) -> Request:
-        """Return what an ask would be charged on a flavor; leaves with a code have their own."""
+        """Return what an ask would be charged on a flavor; leaves with a code have their own.
+
+        A leaf that cannot be there is charged where it can be; if that is not one flavor, the most.
+        """
         total: dict[int, int] = {}
         for leaf in ask.leaves:
             assert leaf.demand is not None
-            code = flavor if leaf.code == BY_NODE else leaf.code
-            for pair, amount in self.books.bill(leaf.demand, account, code):
+            codes = [flavor if leaf.code == BY_NODE else leaf.code]
+            if codes[0] >= 0 and len(ask.leaves) > 1:
+                codes = self._kinds_instead(leaf, flavor)
+            most: dict[int, int] = {}
+            for code in codes:
+                for pair, amount in self.books.bill(leaf.demand, account, code):
+                    most[pair] = max(amount, most.get(pair, 0))
+            for pair, amount in most.items():
                 total[pair] = total.get(pair, 0) + leaf.count * amount
         return total
+
+    def _kinds_instead(self, leaf: Part, kind: int) -> list[int]:
+        """Return a kind of nodes, or those that a leaf could be on if it could not be on that."""
+        assert leaf.demand is not None
+        if len(self.books.kinds_there()) <= 1:
+            return [kind]
+        found = np.unique(self.books.kind[self.fits.of(leaf.demand).possible]).tolist()
+        return [kind] if kind in found or not found else found
 
     def borrows(self, entry: Entry, request: Request) -> bool:
         """Return whether a queue would use more than its quota with a request."""

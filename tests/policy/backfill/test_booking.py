@@ -21,12 +21,14 @@ from tests.build import (
     by_workload,
     evicts,
     gang,
+    group,
     node,
     picture,
     reasons,
     service,
     task,
     told_about,
+    workload,
 )
 from tests.plain_backfill import Cluster, Conservative, Easy, Timed, Work
 
@@ -286,6 +288,22 @@ def test_who_need_not_mind_a_reservation_starts_anyway() -> None:
     plan = here.submit(lasting(9000, task("small", 1, queue="covered"))).cycle(2.0)
     assert by_workload(plan) == {"small": ["a"]}
     assert reserved(plan) == {"wide": 9002.0}
+
+
+def test_who_leaves_each_group_its_flavor_does_not_move_a_reservation() -> None:
+    """`wide` waits for A10s and needs one H100 of four; of those `small` takes another."""
+    org = Queue("org", quotas=(Quota("gpu", "H100", limit=4000),))
+    covered = Queue("covered", "org", quotas=(Quota("gpu", "H100", quota=1000),))
+    here = world("h=4", org, Queue("late", "org", order="easy"), covered)
+    here.join(node("a", 3, model="A10"))
+    here.run(lasting(1000, task("runs", 3, queue="late", models=["A10"])))
+    groups = group("big", models=["H100"]), group("many", tasks=3, models=["A10"])
+    wide = replace(workload("wide", *groups), queue="late")
+    assert reserved(here.submit(lasting(500, wide)).cycle(1.0)) == {"wide": 1000.0}
+
+    small = lasting(9000, task("small", 1, queue="covered", models=["H100"]))
+    assert by_workload(here.submit(small).cycle(2.0)) == {"small": ["h"]}
+    assert reasons(here, "wide")[-1] == Reserved(1000.0, 2)
 
 
 # -- conservative ---------------------------------------------------------------------------
