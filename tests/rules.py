@@ -49,6 +49,8 @@ Amounts = dict[int, int]
 """By pair."""
 Spot = tuple[str, int]
 """Group and task."""
+Leaver = tuple[str, str, str, int]
+"""For whom it leaves; workload, group and task."""
 
 
 def bill(tree: QueueTree, wanted: Shape, flavors: dict[str, str]) -> Amounts:
@@ -107,13 +109,15 @@ class Guests:
 class Witness:
     """Sees who was a guest, and what the shares were, when each exchange was made.
 
-    Within a cycle that changes: units above a minimum are asked for only by who runs.
+    Within a cycle that changes: units above a minimum are asked for only by who runs. A plan does
+    not tell of all exchanges: who comes and leaves within a cycle is told as never come. So one is
+    known by who leaves, not by how many there were before it.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.desk = engine, engine.desk
-        self.guests: dict[str, list[tuple[Guests, Yardstick | None]]] = {}
-        """By beneficiary, for each exchange in order."""
+        self._seen: list[tuple[frozenset[Leaver], tuple[Guests, Yardstick | None]]] = []
+        """Who left for whom, for each exchange in order."""
         self._last: Guests | None = None
 
     def __enter__(self) -> Witness:
@@ -125,10 +129,13 @@ class Witness:
             note_leaving(entry, cause)
 
         def many(victims: Iterable[Victim], beneficiary: str) -> list[tuple[str, str, int]]:
+            victims = list(victims)
             guests = self._last or Guests.now(self.desk)
             court = self.engine._court
             yardstick = court._hall._yardstick if isinstance(court, DefaultCourt) else None
-            self.guests.setdefault(beneficiary, []).append((guests, yardstick))
+            spots = [(each.entry.workload.name, *spot) for each in victims for spot in each.tasks]
+            leavers = frozenset((beneficiary, *spot) for spot in spots)
+            self._seen.append((leavers, (guests, yardstick)))
             self._last = None
             return evict_many(victims, beneficiary)
 
@@ -137,6 +144,16 @@ class Witness:
 
     def __exit__(self, *_: object) -> None:
         del vars(self.desk)["note_leaving"], vars(self.desk)["evict_many"]
+
+    def at(self, evicts: Iterable[Evict]) -> tuple[Guests, Yardstick | None] | None:
+        """Return what was so when these left together, perhaps with others; None: nobody saw it.
+
+        Who ran before the cycle leaves once in it, so that there is one such exchange at most.
+        """
+        leavers = {(each.beneficiary, *spot) for each in evicts for spot in each.spots}
+        found = [seen for some, seen in self._seen if leavers and leavers <= some]
+        assert len(found) <= 1, f"they left more than once: {sorted(leavers)}"
+        return found[0] if found else None
 
 
 @dataclass
@@ -313,7 +330,7 @@ class Judge:
         self.witness = witness
         self.engine = moment.engine
         self.yardstick: Yardstick | None = None
-        """Of the exchange that is looked at; None: nobody saw it."""
+        """Of the exchange that is looked at; None: there is none, or nobody saw it."""
         self.exchanges = 0
         self._asked: dict[str, list[Evict]] = {}
         self._moved: dict[str, dict[Spot, Amounts]] = {}
@@ -515,9 +532,9 @@ class Judge:
         mine.charges.update(charges)
         if not grows:
             mine.held, mine.started = True, float(entry.start_number)
-        self.yardstick = None
-        if gone and self.witness.guests.get(name):
-            moment.guests, self.yardstick = self.witness.guests[name].pop(0)
+        seen, self.yardstick = self.witness.at(evicts), None
+        if seen is not None:
+            moment.guests, self.yardstick = seen
         # What was completed and asked to leave in one cycle is told as never completed.
         is_whole = self.moment.incomplete.isdisjoint(gone)
         if gone and self.is_default and is_whole:
@@ -567,9 +584,8 @@ class Exchange:
         self.judge = judge
         self.tree = judge.tree
         self.name = name
-        court = judge.engine._court
-        assert isinstance(court, DefaultCourt)
-        self.yardstick: Yardstick = judge.yardstick or court.yardstick
+        assert judge.yardstick is not None, f"nobody saw who left for {name}: {gone}"
+        self.yardstick: Yardstick = judge.yardstick
         self.after = judge.moment
         self.before = Moment.__new__(Moment)
         self.before.engine, self.before.now, self.before.runs = judge.engine, 0.0, before

@@ -22,6 +22,7 @@ from mooring.model.events import Adopted
 from mooring.model.plan import Bind, Evict, Plan, Reserve
 from mooring.model.workload import Placement
 from mooring.policy.holds import Hold
+from mooring.policy.standing.case import Case
 from tests.policy.kai.cases import Table, read_workload
 from tests.queued import STEPS, Told, play, told_in
 from tests.rules import Judge, Moment, Witness
@@ -134,6 +135,45 @@ workloads:
 def test_under_kueue_what_was_let_in_is_completed_though_there_is_less_to_be_had_now() -> None:
     """It does not grow, and nobody else is let in."""
     assert judged(read_scenario(LESS)) == [(Bind, "w", (1,))]
+
+
+TWICE = """
+policy: {eviction: {minimum_run: {fair-share: 0s}}}
+nodes: [{name: n, cpu: 1}, {name: m, cpu: 1}]
+queues:
+  - {name: a, priority: 1, quotas: [{resource: cpu, quota: 0}, {resource: gpu, quota: 0}]}
+  - {name: b}
+  - {name: c}
+workloads:
+  - {name: first, queue: a, priority: 1, gpus: 1}
+  - {name: w, queue: a, cpu: 1, min: 1, max: 2}
+  - {name: new, queue: b, priority: 2, cpu: 1}
+  - {name: old, queue: c, cpu: 1, running: true, placements: [{nodes: [m]}]}
+"""
+
+
+def test_exchange_is_measured_by_the_shares_of_its_own_moment() -> None:
+    """`new` starts and leaves for `w`, which the plan does not say; only then `w` asks for more."""
+    assert judged(read_scenario(TWICE)) == [(Bind, "w", (0,)), (Evict, "old", (0,))]
+
+
+BEYOND = """
+policy: {eviction: {minimum_run: {fair-share: 0s, leximin: 0s}}}
+nodes: [{name: n, cpu: 2}, {name: m, cpu: 5}]
+queues: [{name: a, quotas: [{resource: cpu, quota: 0}]}, {name: b}]
+workloads:
+  - {name: w, queue: a, cpu: 2, min: 1, max: 2}
+  - {name: old, queue: b, cpu: 1, min: 3, max: 5, running: true, placements: [{nodes: [m,m,m,m,m]}]}
+"""
+
+
+def test_growth_beyond_a_share_is_no_fair_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others leave for it since they are further beyond; that is another cause."""
+    assert judged(read_scenario(BEYOND)) == [(Bind, "w", (0,)), (Evict, "old", (3, 4))]
+    monkeypatch.setattr(Case, "claims", lambda *_: iter(["fair-share"]))
+
+    with pytest.raises(AssertionError, match="and a has 4000 of 3500 then"):
+        judged(read_scenario(BEYOND))
 
 
 # -- replay ---------------------------------------------------------------------------------
