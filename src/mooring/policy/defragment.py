@@ -28,7 +28,7 @@ from mooring.policy.fragments import crumbs, gpu_columns, gpu_node_fragmentation
 from mooring.policy.placing.place import Seats
 from mooring.policy.queues.offers import Offer, gate, offers
 from mooring.policy.standing.roll import Roll, price
-from mooring.policy.victims.displace import Choice, CutShortSearchError, Steps
+from mooring.policy.victims.displace import Choice, CutShortSearchError, Pool, Steps
 from mooring.policy.victims.evict import Victim, attempt, remove, whole
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ class Planner:
         seats = choice.prove(())
         if seats is not None:
             return self._prove(entry, seats, ())[0]
-        pool = self._pool(offer)
+        pool = Pool(self._pool(offer))
         for _ in range(TRIES):
             found = choice.among(pool)
             if found is None or len(self._moved) + len(found[1]) > self.bounds.moves:
@@ -349,7 +349,7 @@ class Planner:
             step, stuck = self._prove(entry, *found)
             if stuck is None:
                 return step
-            pool = [victim for victim in pool if victim is not stuck]
+            pool.leave_out(stuck)
         return None
 
     def _pool(self, offer: Offer) -> list[Victim]:

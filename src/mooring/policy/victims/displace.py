@@ -88,6 +88,29 @@ class Steps:
         return found
 
 
+class Pool:
+    """Those whom one chooses from; some may turn out not to do."""
+
+    def __init__(self, victims: Sequence[Victim]) -> None:
+        self.victims = victims
+        self._slots: Slots | None = None
+
+    def leave_out(self, victim: Victim) -> None:
+        """Let one not be chosen any more."""
+        self.victims = [other for other in self.victims if other is not victim]
+        if self._slots is not None:
+            self._slots.herds[0].drop(victim.name)
+
+    def counted(self, desk: Desk, offer: Offer) -> Slots:
+        """Return what they would free; where nobody was left out that is known already."""
+        if self._slots is None:
+            self._slots = Slots(desk, offer, [Herd(desk, self.victims)])
+        else:
+            self._slots.skip()
+        self._slots.refresh(offer)
+        return self._slots
+
+
 class Choice:
     """Chooses victims for one workload among those whom it may ask to leave."""
 
@@ -180,24 +203,26 @@ class Choice:
         for victim in first:
             remove(self.desk, victim)
         self._gone = frozenset(victim.name for victim in first)
-        found = self.among(pool)
+        found = self.among(Pool(pool))
         self._gone = frozenset()
         books.rollback(mark)
         return None if found is None else (found[0], [*first, *found[1]])
 
-    def among(self, pool: Sequence[Victim]) -> Found | None:
-        """Return a cheap set out of a pool, whoever may ask whom; None: not even all suffice."""
-        if self._is_too_little(pool):
+    def among(self, pool: Pool) -> Found | None:
+        """Return a cheap set out of a pool, whoever may ask whom; None: not even all suffice.
+
+        If it is asked again for a pool, the books must be as they were.
+        """
+        if self._is_too_little(pool.victims):
             return None
-        if pool and self.is_start and Slots.can_count(self.desk, self.offer):
-            slots = Slots(self.desk, self.offer, [Herd(self.desk, pool)])
-            slots.refresh(self.offer)
+        if pool.victims and self.is_start and Slots.can_count(self.desk, self.offer):
+            slots = pool.counted(self.desk, self.offer)
             if not slots.suffice:
                 return None
             found = self.trimmed(slots.cheapest())
             if found is not None:
                 return found
-        return self._put_back(list(pool))
+        return self._put_back(list(pool.victims))
 
     def _without(self, rights: Rights, found: Found, first: Sequence[Victim]) -> Found:
         """Let those of `first` stay after all whom nobody needs, not even for a right."""

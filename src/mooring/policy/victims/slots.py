@@ -7,8 +7,10 @@ only on nodes where something has changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,16 +20,16 @@ from mooring.model.demand import DeviceKind
 from mooring.policy.placing.fit import copies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mooring.model.books import Books
-    from mooring.model.columns import Ints
+    from mooring.model.columns import Bools, Ints
     from mooring.model.demand import Demand
     from mooring.policy.desk import Desk
     from mooring.policy.queues.offers import Offer
     from mooring.policy.standing.item import Name
     from mooring.policy.victims.evict import Victim
-    from mooring.policy.victims.herd import Herd
+    from mooring.policy.victims.herd import Herd, Where
 
 VAST = 1 << 30
 FINE = 1e9
@@ -39,6 +41,8 @@ Key = tuple[int, tuple[float, tuple[float, int]], int, int]
 
 Who = tuple["Name", "Herd"]
 """One victim, and where it is known."""
+Tell = Callable[[int, int], tuple[Who, ...]]
+"""Tells who is in some places, row by row, in the order in which they leave."""
 
 
 class OnRow(NamedTuple):
@@ -125,6 +129,10 @@ class Slots:
             self._count_all()
         else:
             self._count_again(changed)
+
+    def skip(self) -> None:
+        """Take the books for what they were: all that was booked since has been taken back."""
+        self._cursor = self.desk.books.log_end
 
     def _forget(self) -> None:
         """Forget all gains."""
@@ -218,39 +226,17 @@ class Slots:
         return listed.take(first)
 
     def _list(self) -> Listed:
-        """List the gains of all rows; where victims are all alike that is done at once."""
+        """List the gains of all rows; where whole devices are freed that is done at once."""
         if self._listed is None:
-            alike, others = self._alike()
-            self._listed, falling = alike.listed(self.desk.books, self.demand.asks)
-            for row in (*others, *falling):
+            rows = np.flatnonzero(self.most > self.fit.slots[-1]).tolist()
+            odd = [row for row in rows if self._is_odd(row)]
+            even = [row for row in rows if not self._is_odd(row)] if odd else rows
+            columns = _Columns(self.herds, even, self._has)
+            self._listed, others = columns.listed(self.desk.books, self.demand.asks)
+            for row in (*odd, *others):
                 self._heap += self._gains_at(row)
             heapify(self._heap)
         return self._listed
-
-    def _alike(self) -> tuple[_Alike, list[int]]:
-        """Return the victims of rows where all are single tasks of one shape, and other rows."""
-        alike, others = _Alike(self.herds), list[int]()
-        for row in np.flatnonzero(self.most > self.fit.slots[-1]).tolist():
-            here = [list(herd.on.get(row, ())) for herd in self.herds]
-            shape = self._shape(here)
-            if shape is None:
-                others.append(row)
-            else:
-                alike.add(row, here, self._has(shape))
-        return alike, others
-
-    def _shape(self, here: Sequence[Sequence[Name]]) -> Demand | None:
-        """Return what victims have if all are single tasks of one shape with whole devices."""
-        shape: Demand | None = None
-        for herd, some in zip(self.herds, here, strict=True):
-            names = herd.names
-            for where in [names[name] for name in some]:
-                shape = shape or where[0][1]
-                if len(where) > 1 or where[0][1] is not shape:
-                    return None
-        if shape is None or max(shape.kind, self.demand.kind) > DeviceKind.WHOLE:
-            return None
-        return shape
 
     def _in_one_domain(self) -> list[Gain]:
         """Return the gains of the domain where they are cheapest."""
@@ -400,9 +386,8 @@ def _ascending(gains: list[Gain]) -> list[Gain]:
 class Listed:
     """Gains in order, as columns; those of rows that have changed since are no more."""
 
-    def __init__(self, who: Callable[[int, int], tuple[Who, ...]], *columns: list[Any]) -> None:
+    def __init__(self, who: Tell, *columns: list[Any]) -> None:
         self._who = who
-        """Tells who is in some places, row by row, in the order in which they leave."""
         self._keys, (self._rows, self._numbers, self._slots) = columns[:4], columns[4:7]
         self._starts, self._ends = columns[7:]
         """From and up to where a gain takes victims."""
@@ -426,77 +411,122 @@ class Listed:
         return Gain(*key, self._slots[at], self._who(self._starts[at], self._ends[at]))
 
 
-class _Alike:
-    """Rows where all victims are single tasks of one shape: their gains are found all at once."""
+class _Columns:
+    """Victims on rows where nobody has parts of devices: their gains are found all at once."""
 
-    def __init__(self, herds: Sequence[Herd]) -> None:
-        self.herds = herds
-        self.rows: list[int] = []
-        self.frees: list[tuple[int, ...]] = []
-        self.names: list[list[Name]] = [[] for _ in herds]
-        self.counts: list[list[int]] = [[] for _ in herds]
-        """By herd, who is on rows, and how many on each."""
+    def __init__(
+        self, herds: Sequence[Herd], rows: Sequence[int], has: Callable[[Demand], tuple[int, ...]]
+    ) -> None:
+        self._herds, self._has = herds, has
+        self._names: list[list[Name]] = [[] for _ in herds]
+        """By herd, who is on the rows."""
+        self._rows: list[int] = []
+        self._frees: list[tuple[int, ...]] = []
+        self._shares: list[int] = []
+        """On how many nodes each is, which bear its price together."""
+        for herd, names in zip(herds, self._names, strict=True):
+            self._take(herd, rows, names)
 
-    def add(self, row: int, here: Sequence[Sequence[Name]], frees: tuple[int, ...]) -> None:
-        """Add a row, with who is there of each herd."""
-        self.rows.append(row)
-        self.frees.append(frees)
-        for names, counts, some in zip(self.names, self.counts, here, strict=True):
-            names += some
-            counts.append(len(some))
+    def _take(self, herd: Herd, rows: Sequence[int], names: list[Name]) -> None:
+        """Take in those of a herd who are on some rows."""
+        wide: dict[Name, dict[int, tuple[int, ...]]] = {}
+        for row in rows:
+            for name in herd.on.get(row, ()):
+                where = herd.names[name]
+                if len(where) == 1:
+                    frees, nodes = self._has(where[0][1]), 1
+                else:
+                    spread = wide.get(name) or wide.setdefault(name, self._spread(where))
+                    frees, nodes = spread[row], len(spread)
+                names.append(name)
+                self._rows.append(row)
+                self._frees.append(frees)
+                self._shares.append(nodes)
 
-    def _line_up(self) -> tuple[Callable[[int, int], tuple[Who, ...]], list[Any]]:
-        """Return all victims, row by row, in the order in which they leave, and their bids."""
-        names = [name for some in self.names for name in some]
-        pairs = zip(self.herds, self.names, strict=True)
+    def _spread(self, where: Where) -> dict[int, tuple[int, ...]]:
+        """Return what one who is on several nodes has on each."""
+        found: dict[int, tuple[int, ...]] = {}
+        for row, demand in where:
+            more = self._has(demand)
+            before = found.get(row)
+            found[row] = more if before is None else tuple(map(add, before, more))
+        return found
+
+    def listed(self, books: Books, asks: Sequence[tuple[int, int]]) -> tuple[Listed, list[int]]:
+        """Return all gains, and rows that must be looked at one by one."""
+        who, order, (prices, started, sequence) = self._line_up()
+        rows = np.array(self._rows, INT)[order]
+        frees = np.array(self._frees, INT).reshape(len(rows), len(asks))[order]
+        is_first = np.diff(rows, prepend=-1) != 0
+        heads = np.flatnonzero(is_first)
+        each = np.cumsum(is_first) - 1
+        before, after = (np.full(len(rows), VAST, INT) for _ in range(2))
+        for i, (r, amount) in enumerate(asks):
+            total = np.cumsum(frees[:, i])
+            gone = total - (total[heads] - frees[heads, i])[each]
+            have = books.open[r][rows]
+            np.minimum(before, np.maximum(have + gone - frees[:, i], 0) // amount, out=before)
+            np.minimum(after, np.maximum(have + gone, 0) // amount, out=after)
+        gains = np.flatnonzero(after > before)
+        is_next = np.diff(rows[gains], prepend=-1) == 0
+        start = np.where(is_next, np.roll(gains, 1) + 1, heads[each[gains]])
+        found = _Gains(rows[gains], start, gains + 1, (after - before)[gains], is_next)
+        unlike = found.unlike(frees)
+        return found.listed(who, (prices, started, sequence), unlike)
+
+    def _line_up(self) -> tuple[Tell, Ints, list[Any]]:
+        """Return who victims are, row by row, in the order in which they leave, and their bids."""
+        names = [name for some in self._names for name in some]
+        pairs = zip(self._herds, self._names, strict=True)
         bids = [bid for herd, some in pairs for bid in herd.bids(some)]
-        numbers = np.arange(len(self.rows))
-        row = np.concatenate([np.repeat(numbers, counts) for counts in self.counts])
-        herd = np.repeat(np.arange(len(self.herds)), [len(some) for some in self.names])
+        herd = np.repeat(np.arange(len(self._herds)), [len(some) for some in self._names])
         prices, started, sequence = np.array(bids).reshape(-1, 3).T
+        prices = prices / np.array(self._shares, INT)
         unit = np.array([name[1] for name in names], INT)
-        order = np.lexsort((unit, sequence, started, prices, row))
+        order = np.lexsort((unit, sequence, started, prices, np.array(self._rows, INT)))
         sorted_names = [names[at] for at in order.tolist()]
-        herds = [self.herds[number] for number in herd[order].tolist()]
+        herds = [self._herds[number] for number in herd[order].tolist()]
 
         def who(start: int, end: int) -> tuple[Who, ...]:
             return tuple(zip(sorted_names[start:end], herds[start:end], strict=True))
 
-        return who, [prices[order], started[order], sequence[order]]
+        return who, order, [prices[order], started[order], sequence[order]]
 
-    def listed(self, books: Books, asks: Sequence[tuple[int, int]]) -> tuple[Listed, list[int]]:
-        """Return all gains, and rows where a gain is cheaper than one before it."""
-        counts = np.array(self.counts, INT).sum(axis=0)
-        each = np.repeat(np.arange(len(counts)), counts)
-        first = (np.cumsum(counts) - counts)[each]
-        gone = np.arange(len(each)) - first
-        rows = np.array(self.rows, INT)
-        before, after = (np.full(len(each), VAST, INT) for _ in range(2))
-        frees = np.array(self.frees, INT).reshape(len(rows), len(asks))
-        for i, (r, amount) in enumerate(asks):
-            have, more = books.open[r][rows][each], frees[:, i][each]
-            np.minimum(before, np.maximum(have + gone * more, 0) // amount, out=before)
-            np.minimum(after, np.maximum(have + (gone + 1) * more, 0) // amount, out=after)
-        gains = np.flatnonzero(after > before)
-        return self._in_order(rows[each[gains]], first[gains], gains, (after - before)[gains])
 
-    def _in_order(
-        self, rows: Ints, first: Ints, gains: Ints, slots: Ints
-    ) -> tuple[Listed, list[int]]:
-        """Return gains by cost: which victim on which row is the last that it takes, for what."""
-        who, (prices, started, sequence) = self._line_up()
-        is_next = np.diff(rows, prepend=-1) == 0
-        start = np.where(is_next, np.roll(gains, 1) + 1, first)
-        ends = np.column_stack((start, gains + 1)).ravel()
+class _Gains(NamedTuple):
+    """Gains as columns, row by row: from and up to where each takes victims, and for what."""
+
+    rows: Ints
+    start: Ints
+    end: Ints
+    slots: Ints
+    is_next: Bools
+    """Whether another on the same row comes before it."""
+
+    def unlike(self, frees: Ints) -> list[int]:
+        """Return the rows where those who leave for one gain do not have the same each."""
+        first = np.repeat(self.start, self.end - self.start)
+        at = np.concatenate([[0], np.cumsum(self.end - self.start)[:-1]]) if len(first) else first
+        numbers = np.arange(len(first)) - np.repeat(at, self.end - self.start) + first
+        differs = (frees[numbers] != frees[first]).any(axis=1)
+        which = np.repeat(np.arange(len(self.rows)), self.end - self.start)[differs]
+        return sorted(set(self.rows[which].tolist()))
+
+    def listed(self, who: Tell, bids: Sequence[Any], others: list[int]) -> tuple[Listed, list[int]]:
+        """Return gains by cost, and other rows: also those where one is cheaper than before it."""
+        prices, started, sequence = bids
+        rows, start, slots = self.rows, self.start, self.slots
+        ends = np.column_stack((start, self.end)).ravel()
         sums = np.add.reduceat(np.append(prices, 0.0), ends)[::2]
         cost = np.rint(sums / slots * FINE)
-        heads = np.flatnonzero(~is_next)
-        number = np.arange(len(gains)) - np.repeat(heads, np.diff(heads, append=len(gains)))
-        falling = sorted(set(rows[is_next & (np.roll(cost, 1) > cost)].tolist()))
-        per_slot = (gains + 1 - start) / slots
-        some = np.flatnonzero(~np.isin(rows, falling)) if falling else np.arange(len(rows))
+        heads = np.flatnonzero(~self.is_next)
+        number = np.arange(len(rows)) - np.repeat(heads, np.diff(heads, append=len(rows)))
+        falling = rows[self.is_next & (np.roll(cost, 1) > cost)].tolist()
+        others = sorted({*others, *falling})
+        per_slot = (self.end - start) / slots
+        some = np.flatnonzero(~np.isin(rows, others)) if others else np.arange(len(rows))
         keys = (number, rows, sequence[start], started[start], per_slot, cost)
         order = some[np.lexsort([key[some] for key in keys])]
         ages = (started[start], sequence[start].astype(INT))
-        columns = (cost.astype(INT), per_slot, *ages, rows, number, slots, start, gains + 1)
-        return Listed(who, *(column[order].tolist() for column in columns)), falling
+        columns = (cost.astype(INT), per_slot, *ages, rows, number, slots, start, self.end)
+        return Listed(who, *(column[order].tolist() for column in columns)), others
