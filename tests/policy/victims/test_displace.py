@@ -110,7 +110,8 @@ class Small:
             for i in range(random.choice((1, 2, 2, 3)))
         ]
         least = () if random.random() < 0.8 else (("fair-share", 3000.0), ("quota", 2000.0))
-        policy = Policy(gang="e-binpack", small="e-binpack", eviction=Eviction(minimum_run_s=least))
+        rules = Eviction(minimum_run_s=least, movers=0)  # who is moved is no victim
+        policy = Policy(gang="e-binpack", small="e-binpack", eviction=rules)
         self.engine = Engine(RACKS, policy, queues=tuple(self.queues))
         for each in self.nodes:
             self.engine.observe(NodeJoined(each))
