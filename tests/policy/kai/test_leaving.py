@@ -8,9 +8,10 @@ import pytest
 
 from mooring.config import read_scenario
 from mooring.engine import Engine
-from mooring.model.events import Ended, Submitted, TasksChanged
+from mooring.model.events import Adopted, Ended, Submitted, TasksChanged
 from mooring.model.plan import Bind, Evict, Reserve
-from mooring.model.workload import TaskState
+from mooring.model.resources import amounts
+from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
 from mooring.sim.settle import settle
 from tests.policy.kai.cases import KAI, Case, Table, check_starts, places_of, read_workload
 
@@ -280,6 +281,65 @@ def test_who_others_have_left_for_starts() -> None:
     engine.observe(Submitted(read_workload("hi A 1 p=9")[0]))
     assert _of(engine, 1001.0) == ({"mid"}, set(), set())
     assert _of(engine, 1002.0) == (set(), {"hi"}, {"mid"})
+
+
+# -- tasks that come while others of their workload run -------------------------------------
+
+_CPU = "n0=1:cpu=1000 n1=0:cpu=3000"
+"""Where `hi` needs the device of `v`, and the CPU that one more task of `g` was given before."""
+
+
+def _run(engine: Engine, workload: Workload, *where: Placement) -> None:
+    engine.observe(Adopted(workload, where, 0.0))
+
+
+def _evicted(engine: Engine, now: float) -> set[tuple[str, str, int]]:
+    """Return the tasks that a cycle lets leave."""
+    plan = engine.decide(now)
+    return {spot for each in plan.decisions if isinstance(each, Evict) for spot in each.spots}
+
+
+def test_those_that_run_do_not_leave_for_later_ones_of_their_own_workload() -> None:
+    """Story 104310: tasks 0 and 1 were lost. They come back, and one of them is moved at once."""
+    engine = _engine(
+        "back", nodes=_CPU, queues="A gpu=1", running="v A 1 @n0 s=2",
+        waiting="hi A 1 cpu=1000 p=1",
+    )  # fmt: skip
+    gang = read_workload("g A 0x2..4 cpu=1000 s=1")[0]
+    _run(engine, gang, Placement("main", (2, 3), ("n1", "n1"), (0, 0)))
+    assert _evicted(engine, 1000.0) == {("v", "main", 0)}
+    assert places_of(engine) == {"g": {"n1": 3}}
+
+
+def test_one_that_runs_is_moved_though_an_earlier_one_waits() -> None:
+    engine = _engine(
+        "moved", nodes="n0=2 n1=2", queues="A gpu=1 gpu.limit=1 | B gpu=3",
+        running="x B 1 @n0 fixed", waiting="e B 2",
+    )  # fmt: skip
+    _run(engine, read_workload("g A 1x1..2")[0], Placement("main", (1,), ("n1",), (1,)))
+    assert _of(engine, 1000.0) == (set(), {"e", "g"}, {"g"})
+    engine.observe(TasksChanged("g", "main", (1,), TaskState.PENDING))
+    engine.decide(1001.0)
+    assert places_of(engine) == {"x": {"n0": 1}, "g": {"n0": 1}, "e": {"n1": 1}}
+
+
+def test_a_group_that_comes_for_one_that_leaves_waits_whole() -> None:
+    """Of two groups one is needed: the other comes where this one was, and not by halves."""
+    engine = _engine(
+        "instead", nodes=_CPU, queues="A gpu=1", running="v A 1 @n0 s=2",
+        waiting="hi A 1 cpu=1000 p=1",
+    )  # fmt: skip
+    shape = Shape(amounts=amounts({"cpu": 1000}))
+    either = PodGroup("all", groups=(PodGroup("a", shape, 2), PodGroup("z", shape, 2)), needed=1)
+    gang = Workload("g", (either,), "A", submitted_at=1.0)
+    _run(engine, gang, Placement("z", (0, 1), ("n1", "n1"), (0, 0)))
+    assert _of(engine, 1000.0) == (set(), {"hi", "g"}, {"v", "g"})
+    past, since = engine.entries()["g"].past, engine.entries()["g"].running_since
+    assert (past.evictions, past.attained_s, since) == (1, 1000.0, None)
+    engine.observe(TasksChanged("v", "main", (0,), TaskState.PENDING))
+    engine.observe(TasksChanged("g", "z", (0, 1), TaskState.PENDING))
+    engine.decide(1001.0)
+    assert places_of(engine) == {"hi": {"n0": 1}, "g": {"n1": 2}}
 
 
 # -- what was found -------------------------------------------------------------------------

@@ -402,7 +402,7 @@ class _Cycle:
         The rest of it is about to wait for room: all of it waits, and starts together.
         """
         tasks = [task for task in crew.active_tasks() if task not in crew.seats]
-        comes = all((crew.name, *task) in self._fresh for task in tasks) and not moves(crew.entry)
+        comes = all((crew.name, *task) in self._fresh for task in tasks)
         if not comes or crew.without(crew.seats).root.is_met:
             return []
         seats = []
@@ -430,7 +430,7 @@ class _Cycle:
         if not every:
             return []
         past = entry.past
-        if victim.is_active:
+        if any((victim.name, *task) not in self._fresh for task in victim.active_tasks()):
             entry.past = replace(past, evicted_at=desk.now)
         else:
             desk.note_leaving(entry)

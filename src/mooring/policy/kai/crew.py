@@ -1,8 +1,8 @@
 """A workload as a tree of groups: which of its tasks come next, and which are the first to leave.
 
 Every knot of the tree needs a number of what is below it: a leaf needs tasks, an inner knot needs
-knots. What is above that is elastic. Tasks come in the order of their numbers, groups in the order
-of what they lack; leaving is the other way round.
+knots. What is above that is elastic. Tasks come in the order of their numbers, after those that had
+a place before; groups in the order of what they lack. Leaving is the other way round.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Knot:
     group: str = ""
     active: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
+    older: frozenset[int] = frozenset()
+    """Tasks that had a place when the cycle began: none leaves so that a new one comes instead."""
 
     @property
     def count(self) -> int:
@@ -74,6 +76,10 @@ class Knot:
         if not needed:
             return 1, 1, float(count), self.name
         return 1, 0, count / needed, self.name
+
+    def age(self, task: int) -> tuple[bool, int]:
+        """Return the place of a task among those of its leaf."""
+        return task not in self.older, task
 
     def in_order(self) -> list[Knot]:
         """Return the knots below, the most urgent first."""
@@ -250,7 +256,7 @@ class Crew:
             leaf = self.home(group, task)
             leaf.active.remove(task)
             leaf.waiting.append(task)
-            leaf.waiting.sort()
+            leaf.waiting.sort(key=leaf.age)
         self.key = self.rank()
 
     def join(self, tasks: Iterable[tuple[str, int]]) -> None:
@@ -259,7 +265,7 @@ class Crew:
             leaf = self.home(group, task)
             leaf.waiting.remove(task)
             leaf.active.append(task)
-            leaf.active.sort()
+            leaf.active.sort(key=leaf.age)
         self.key = self.rank()
 
     def drop(self, tasks: Iterable[tuple[str, int]]) -> None:
@@ -273,7 +279,7 @@ class Crew:
         for group, task in tasks:
             leaf = self.home(group, task)
             leaf.waiting.append(task)
-            leaf.waiting.sort()
+            leaf.waiting.sort(key=leaf.age)
         self.key = self.rank()
 
     def save(self) -> list[tuple[Knot, list[int], list[int]]]:
@@ -309,6 +315,7 @@ def _leaf(entry: Entry, group: PodGroup, knot: Knot, levels: Mapping[str, int]) 
     knot.needed = max(0, group.min - finished)
     knot.active = [task for task in every if task in active]
     knot.waiting = [task for task in every if task not in active]
+    knot.older = frozenset(active)
     return _cut(knot, slices, 0)
 
 
@@ -327,6 +334,7 @@ def _cut(knot: Knot, slices: list[tuple[int, int]], first: int) -> Knot:
             group=knot.group,
             active=[task for task in knot.active if start <= task < start + size],
             waiting=[task for task in knot.waiting if start <= task < start + size],
+            older=knot.older,
         )
         runs.append(_cut(part, inner, start))
     return Knot(knot.name, len(runs), knot.required, knot.preferred, tuple(runs))
