@@ -356,12 +356,9 @@ class Twin:
     def _fits_in_quota(self, gone: set[tuple[str, int]]) -> bool:
         """Return whether fixed work alone would be within quota with the newcomer."""
         fixed = [[0] * len(self.tree.pairs) for _ in self.tree.names]
-        for name, items in self.items.items():
-            wanted = self.small.running[name].workload
-            if not wanted.preemptible or wanted.semi_preemptible:
-                for item in items:
-                    if item.name not in gone:
-                        self._use(fixed, item, 1)
+        for item in self.every:
+            if not item.preemptible and item.name not in gone:
+                self._use(fixed, item, 1)
         return self.desk.ledger.over_quota_fixed(self.p.queue, dict(self.p.size), fixed) is None
 
     def _owners(self, name: str) -> list[tuple[str, int]]:
