@@ -213,9 +213,8 @@ class Twin:
         wanted = self.small.newcomer
         self.p = self._item(wanted, 0, wanted.groups[0].min)
         scale = Scale(self.tree, self.yardstick.share, list(self.yardstick.norms))
-        line = plain_line(scale, [*self.every, self.p])
-        self.key = {item.name: key for item, key in line}
-        names = [item.name for item, _ in line]
+        self.key = {item.name: key for item, key in plain_line(scale, self.every)}
+        names = [item.name for item, _ in plain_line(scale, [*self.every, self.p])]
         self.behind = set(names[names.index(self.p.name) + 1 :])
 
     @cached_property
