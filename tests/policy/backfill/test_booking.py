@@ -653,6 +653,50 @@ def test_a_reservation_never_slips(
         assert played.starts[name] <= promises[-1]
 
 
+DEEP = Policy(backfill=Backfill(reservations=3))
+
+
+def test_who_moves_earlier_leaves_those_behind_it_their_start() -> None:
+    """`more` ends early. `first` could then be told 8 instead of 9, but `last` was told 2."""
+    found = [
+        Work("long", 0.0, tasks=3, gpus=1, run=4.0, limit=9.0),
+        Work("more", 0.0, tasks=4, gpus=2, run=1.0, limit=2.0),
+        Work("next", 0.0, tasks=2, gpus=1, run=2.0, limit=7.0),
+        Work("first", 0.0, tasks=2, gpus=3, run=1.0, limit=1.0),
+        Work("last", 0.0, tasks=2, gpus=1, run=3.0, limit=8.0),
+    ]
+    numbered = [replace(work, name=f"{i}-{work.name}") for i, work in enumerate(found)]
+    queue = Queue("default", order="easy")
+    played = Played("r: a=4 b=4 c=4", numbered, queue, policy=DEEP, limits=False)
+    assert played.promises == {"2-next": [2.0], "3-first": [9.0], "4-last": [2.0]}
+    assert played.starts["4-last"] == 1.0
+
+
+# Four GPUs.     0         5         10        13    20
+#   one (2)      ██████████░░░░░░░░░░                    both end early
+#   two (2)      ██████████░░░░░░░░░░░░░░░░░░░░░░░░░░
+#   wide (3)     told 20, and has room at 5
+#   small (2)    told 10: it would start at 25 if `wide` did
+
+
+@pytest.mark.parametrize(("priority", "starts", "told"), [(0, "small", 13.0), (1, "wide", 25.0)])
+def test_only_a_higher_priority_starts_early_at_the_cost_of_those_behind(
+    priority: int, starts: str, told: float
+) -> None:
+    here = ordered("easy", "a=4", replace(CALM, backfill=Backfill(reservations=2)))
+    here.run(expected(10, task("one", 2)), expected(20, task("two", 2)))
+    wide = replace(expected(20, task("wide", 3, priority=priority)), preemption_delay_s=1000.0)
+    plan = here.submit(wide, expected(8, task("small", 2))).cycle(0.0)
+    assert reserved(plan) == {"wide": 20.0, "small": 10.0}
+
+    plan = here.end("one", "two").cycle(5.0)
+
+    assert by_workload(plan) == {starts: ["a"]}
+    assert reserved(plan) == {"wide" if starts == "small" else "small": told}
+    here.confirm(plan)
+    here.settles()
+
+
 def test_later_work_does_not_move_a_promise() -> None:
     """An endless stream around a giant: it starts when it was promised at first."""
     first = [Work(f"w{i}", 0.0, 1, 4, 40.0 + i) for i in range(4)]

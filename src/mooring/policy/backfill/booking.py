@@ -7,8 +7,9 @@ conservative   everybody who waits is booked, in order, and nobody may delay any
 A booking is the earliest instant at which one could be placed if those who run end by their limit
 (or else their estimate) and those who are booked start as booked. Whether somebody would delay them
 is tested by placing them all in a future with it. So a booking only ever moves earlier, unless the
-world breaks it: work that overruns its estimate, a lost node, somebody who ranks higher. Who is
-booked anew then goes before those who are behind it in its queue, whatever they were told.
+world breaks it: work that overruns its estimate, a lost node, in `easy` a higher priority or one
+who is not booked yet and comes before it. Who is booked anew then goes before those who are behind
+it in its queue, whatever they were told.
 """
 
 from __future__ import annotations
@@ -329,12 +330,15 @@ class Bookings:
             self._slip(wanted)
             old, slipped = None, wanted
         if old is None or self._has_gained or self._has_moved:
-            minds_all = wanted.binds_all and slipped is None
+            minded = before
+            if slipped is None and (wanted.binds_all or old is not None):
+                names = {b.name for b in before}
+                minded = [b for b in others if b.name in names or _is_kept(b, wanted)]
             until = inf if old is None else old.at
-            found = earliest(self.desk, ends, others if minds_all else before, wanted, until)
+            found = earliest(self.desk, ends, minded, wanted, until)
             if found is not None:
                 self._book(found, old)
-                self._grown.update({} if minds_all else {found.queue: None})
+                self._grown.update({} if len(minded) == len(others) else {found.queue: None})
         if name in self.booked:
             self._confirmed[name] = None
 
@@ -494,6 +498,9 @@ class Bookings:
         is_before = booking.queue == queue and booking.rank < self._lines[queue].rank_of(item)
         if booking.binds_all:
             return is_before or booking.queue != queue or item[0] not in self._slipped
+        own = self.booked.get(item[0])
+        if booking.queue == queue and own is not None and _is_kept(booking, own):
+            return True
         if booking.name not in self._confirmed:
             return False
         if booking.queue == queue:
@@ -581,3 +588,11 @@ class Bookings:
         for noted in (self._told, self._before, self._shown_before):
             noted.clear()
         return told
+
+
+def _is_kept(promised: Booking, other: Booking) -> bool:
+    """Return whether one of a queue is not to start later for another that is booked too.
+
+    That one may come before it: it has a start of its own, and only a higher priority goes earlier.
+    """
+    return promised.binds_all or promised.rank[1] <= other.rank[1]
