@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.model.columns import INT, views
@@ -382,7 +382,7 @@ def test_a_queue_is_named_before_the_capacity_where_both_are_in_the_way() -> Non
     scarce = World(queue("top", quota=4, limit=8), queue("a", "top"), capacity=(6, 0))
     scarce.use(a=6)
     assert scarce.blocker("a", gpu=2) == Shortage(NOBODY, GPU, 2, 0, QUOTA)
-    assert scarce.blocker("a", gpu=3) == Shortage(scarce["top"], GPU, 3, 2, LIMIT)
+    assert scarce.blocker("a", gpu=3) == Shortage(scarce["top"], GPU, 3, 0, LIMIT)
 
 
 def test_private_quota_is_kept_from_others_even_if_capacity_is_scarce() -> None:
@@ -537,6 +537,15 @@ def charges(draw: st.DrawFn, world: World) -> list[tuple[int, int, int]]:
             made.append(step)
             steps.append(step)
     return steps
+
+
+@st.composite
+def used_worlds(draw: st.DrawFn) -> World:
+    """Draw a world in which something was charged, perhaps more than may be."""
+    world = draw(worlds())
+    for at, pair, amount in draw(charges(world)):
+        add(world.tree, world.usage, at, pair, amount)
+    return world
 
 
 def everywhere(world: World) -> Iterator[tuple[int, int]]:
@@ -808,14 +817,13 @@ def test_refunds_undo_charges_in_any_order(world: World, data: st.DataObject) ->
     assert not any(map(any, drawn))
 
 
-@given(worlds(), st.data())
+@given(used_worlds(), st.integers(0, 9), st.integers(0, 9))
+@example(World(queue("a", borrowing_limit=1), capacity=(0, 0)), 0, 2)
 def test_the_blocker_is_there_exactly_where_too_little_is_available(
-    world: World, data: st.DataObject
+    world: World, cpu: int, gpu: int
 ) -> None:
-    for at, pair, amount in data.draw(charges(world)):
-        add(world.tree, world.usage, at, pair, amount)
     ledger, drawn = world.ledger, world.ledger.table(world.usage)
-    request = {CPU: data.draw(st.integers(0, 9)), GPU: data.draw(st.integers(0, 9))}
+    request = {CPU: cpu, GPU: gpu}
     for at in range(world.tree.count):
         found = ledger.blocker(at, request, world.usage)
         assert found == ledger.blocker(at, request, world.usage, drawn)

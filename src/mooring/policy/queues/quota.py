@@ -257,7 +257,8 @@ class Ledger:
         """Return what stands against a request, the first pair of it that is short; None: nothing.
 
         Pairs of which nothing is requested do not matter. Where a queue is in the way and the
-        capacity of all too, it is the queue: more nodes would be no help.
+        capacity of all too, it is the queue: more nodes would be no help. What is left is what
+        could be charged by the capacity too.
         """
         for pair, wanted in request.items():
             left, where, rule = self._tightest(queue, pair, usage, drawn)
@@ -266,7 +267,7 @@ class Ledger:
             if where == self._everybody:
                 where, own = NOBODY, self._tightest(queue, pair, usage, drawn, of_queues=True)
                 if wanted > own[0]:
-                    left, where, rule = own
+                    _, where, rule = own
             return Shortage(where, pair, wanted, max(0, int(left)), rule)
         return None
 
