@@ -332,6 +332,17 @@ def test_nobody_delays_anybody_not_even_by_priority() -> None:
     assert reasons(here, "first")[-1] == Reserved(10.0, 1)
 
 
+def test_room_now_that_one_gives_up_in_time_is_first_for_who_comes_first() -> None:
+    """`first` would delay the other two; once `small` has started early, it delays nobody."""
+    here = ordered("conservative", "a=4").run(lasting(2, task("runs", 4)))
+    plan = here.submit(lasting(1, task("small", 1)), lasting(1, task("last", 2))).cycle(0.0)
+    assert reserved(plan) == {"small": 2.0, "last": 2.0}
+    first = lasting(2, task("first", 2, priority=1))
+    plan = here.end("runs").submit(first).cycle(1.0)
+    assert set(by_workload(plan)) == {"small", "first"}
+    assert reasons(here, "last")[-1] == Reserved(2.0, 1)
+
+
 # Two nodes of four.   0        40        60        140
 #   runs (4 on a)      ██████████████████████            it was to end after 10 s
 #   other (4 on b)     ██████████

@@ -525,8 +525,9 @@ class Bookings:
             self._running.note(entry)
             self._seen = self._state()
         self._is_sound = False
-        if own is not None and not own.binds_all:
-            self._refused.clear()
+        if own is not None:
+            if not own.binds_all:
+                self._refused.clear()
             self._wake_refused()
 
     # -- what is known ----------------------------------------------------------------------
