@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.model.events import WorkloadChanged
-from mooring.model.plan import Reserved
+from mooring.model.plan import Delays, Reserved
 from mooring.model.queues import Queue
 from mooring.model.settings import Backfill, Policy
 from tests.build import gang, task
@@ -168,6 +168,29 @@ def test_a_latest_start_behind_held_room_does_not_slip_while_others_leave() -> N
 
     assert tale.starts("urgent") == [70]
     assert told == [[130 + HOUR], [130 + HOUR], [70 + HOUR]]
+
+
+@pytest.mark.parametrize("at", [3, 4])
+@pytest.mark.parametrize("queue", ["timed", "other"])
+@pytest.mark.parametrize("order", ["easy", "conservative"])
+def test_a_turn_by_the_shadow_is_no_reason_to_delay_who_is_booked(
+    order: str, queue: str, at: float
+) -> None:
+    """The shadow knows no limits: there `small` passes `big`, whether they come together or not.
+
+    Its queue stands behind if it is the other one, which uses more.
+    """
+    rules = Queue("default", order="backfill"), Queue("timed", order=order), Queue("other")
+    tale = Story("a=4 b=4 c=4", *rules).at(0, task("keeps", 4), task("used", 4, queue="other"))
+    tale.at(1, task("never", 8))
+    tale.at(2, lasting(HOUR, task("runs", 2, queue="timed")))
+    tale.at(3, lasting(HOUR, task("big", 4, queue="timed")))
+    tale.at(at, lasting(2 * HOUR, task("small", 2, queue=queue, priority=-1))).go(10)
+
+    assert "small" in tale.engine.shadow_starts()
+    assert latest(tale, "big") == [2 + HOUR]
+    assert Delays("big") in tale.why("small")
+    tale.rests()
 
 
 def test_one_waits_for_the_flavor_that_it_needs() -> None:

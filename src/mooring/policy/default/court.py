@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Excluded, Impossible, NoRoom, Promised
+from mooring.policy.backfill.booking import ORDERS as TIMED
 from mooring.policy.default.displacing import Displacing
 from mooring.policy.default.growth import Growth
 from mooring.policy.default.hall import LATER, Hall
@@ -203,8 +204,8 @@ class DefaultCourt:
     def serve_due(self, name: str, *, is_new: bool = False) -> bool:
         """Serve one whose turn has come, whatever its line; return whether it no longer waits.
 
-        In strict order those before it are served first. A turn that is not new and was tried is
-        tried again when its line is woken.
+        In strict order, and where starts are booked, those before it are served first. A turn that
+        is not new and was tried is tried again when its line is woken.
         """
         lines = self._hall.find(name)
         if lines is None or (name, "") not in lines:
@@ -262,11 +263,21 @@ class DefaultCourt:
         return not self._hall.blocked(entry, line)[1]
 
     def _is_to_follow(self, name: str, lines: Lines) -> bool:
-        """Return whether one stands in strict order behind another that has yet to be tried."""
-        if self.desk.tree.order[self._hall.queue_of[name]] != "strict":
+        """Return whether one must not be served before another that has yet to be tried.
+
+        In strict order it never passes it; in `easy` and `conservative`, also from another queue
+        that stands behind, not before that one is booked, which it is once it was tried in vain.
+        """
+        hall, order, item = self._hall, self.desk.tree.order, (name, "")
+        queue = hall.queue_of[name]
+        if order[queue] == "backfill":  # those go by their turns
             return False
-        first = lines.peek()
-        return first is not None and lines.rank_of(first[1]) < lines.rank_of((name, ""))
+        first = lines.peek() if order[queue] in ("strict", *TIMED) else None
+        if first is not None and lines.rank_of(first[1]) < lines.rank_of(item):
+            return True
+        timed = [other for other in hall.lines if order[other] in TIMED and other != queue]
+        heads = [head for head in map(hall.standing, timed) if head is not None]
+        return bool(heads) and min(heads) < hall.stands(queue, item)
 
     def ask_of(self, name: str) -> Ask:
         """Return what one that waits asks for."""
