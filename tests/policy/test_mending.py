@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mooring.engine import Engine
 from mooring.model.events import (
     Event,
@@ -12,6 +14,7 @@ from mooring.model.events import (
     NodeLeft,
     QueuesChanged,
     Submitted,
+    WorkloadChanged,
 )
 from mooring.model.plan import Exhausted, OverQuota, Stopped
 from mooring.model.queues import Queue, Quota, ResourceGroup
@@ -19,9 +22,22 @@ from mooring.model.settings import Eviction, Policy
 from mooring.model.topology import Topology
 from mooring.model.workload import TaskState, Workload
 from mooring.policy.default.court import DefaultCourt
-from tests.build import World, binds, cluster, decided, gang, node, on, reasons, task, used
+from tests.build import (
+    World,
+    binds,
+    cluster,
+    decided,
+    evicts,
+    gang,
+    node,
+    on,
+    reasons,
+    task,
+    used,
+)
 
 FINISHED, FAILED = TaskState.FINISHED, TaskState.FAILED
+RUNNING, PENDING = TaskState.RUNNING, TaskState.PENDING
 
 
 def limited(world: World, gpus: int, flavor: str = "") -> World:
@@ -89,6 +105,41 @@ def test_finished_tasks_are_no_way_around_a_stopped_queue() -> None:
     assert reasons(world, "g") == (Stopped("default"),)
     world.see(QueuesChanged((Queue("default"),)))
     assert decided(world.cycle(3.0)) == [("bind", "g", (1,))]
+
+
+STOPS: dict[str, Event] = {
+    "run-limit": WorkloadChanged(replace(gang("g", tasks=2, most=3), run_limit_s=50.0)),
+    "inactive": WorkloadChanged(replace(gang("g", tasks=2, most=3), active=False)),
+    "drain": QueuesChanged((Queue("default", stop="drain"),)),
+}
+
+
+@pytest.mark.parametrize("profile", ["default", "kai", "kueue"])
+@pytest.mark.parametrize("stay", [(0,), (0, 1)])
+@pytest.mark.parametrize("cause", STOPS)
+def test_staying_all_the_same_is_no_way_around_a_stop(
+    cause: str, stay: tuple[int, ...], profile: str
+) -> None:
+    """Of two who were to leave one or both stay: they get nothing, and are asked again later."""
+    policy = Policy(profile=profile, eviction=Eviction(notice_s=0.0), gang_grace_s=10.0)
+    world = cluster("a=3", policy=policy).run(gang("g", tasks=2, most=3), now=0.0)
+    world.tasks("g", FAILED, 2)
+    told = world.see(STOPS[cause]).cycle(100.0)
+    assert [(each.cause, each.tasks) for each in evicts(told)] == [(cause, (0, 1))]
+    for each in (0, 1):
+        world.tasks("g", RUNNING if each in stay else PENDING, each)
+
+    for now in (101.0, 120.0, 159.0):
+        plan = world.cycle(now)
+        assert plan.decisions == ()
+        assert plan.wake_at == 160.0
+        assert isinstance(reasons(world, "g")[0], Exhausted | Stopped)
+    plan = world.cycle(160.0)
+
+    assert [(each.cause, each.tasks) for each in evicts(plan)] == [(cause, stay)]
+    world.confirm(plan).cycle(161.0)
+    assert isinstance(reasons(world, "g")[0], Exhausted | Stopped)
+    world.settles()
 
 
 def test_running_gang_of_a_held_queue_is_completed() -> None:

@@ -103,7 +103,7 @@ class Engine:
         self._upkeep = Upkeep(self.desk, self._needs)
         self._workloads = Workloads(self.desk, self._nodes, self._needs, self._upkeep)
         self._workloads.remember(dict(memory.pasts))
-        self._mender = Mender(self.desk, self._needs)
+        self._mender = Mender(self.desk, self._needs, self._upkeep)
         self._turns = Turns(self.desk)
         self._turns.load(memory)
         self._tidy = Tidy(self.desk)
@@ -405,7 +405,7 @@ class Engine:
         new._nodes = self._nodes.copy(desk, new._needs)
         new._upkeep = self._upkeep.copy(desk, new._needs)
         new._workloads = self._workloads.copy(desk, new._nodes, new._needs, new._upkeep)
-        new._mender = Mender(desk, new._needs)
+        new._mender = Mender(desk, new._needs, new._upkeep)
         new._turns = self._turns.copy(desk)
         new._tidy = self._tidy.copy(desk)
         return new

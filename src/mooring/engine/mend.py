@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
     from mooring.engine.needs import Needs
+    from mooring.engine.upkeep import Upkeep
     from mooring.model.entry import Entry
     from mooring.model.plan import Decision, Reason
     from mooring.policy.desk import Desk
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 class Mender:
     """Does what gangs need, at one desk. Of whom there is something new to tell goes to `told`."""
 
-    def __init__(self, desk: Desk, needs: Needs) -> None:
+    def __init__(self, desk: Desk, needs: Needs, upkeep: Upkeep) -> None:
         self.desk = desk
         self.needs = needs
+        self.upkeep = upkeep
 
     def mend(self, told: dict[str, None]) -> float | None:
         """Complete gangs that lost tasks, or undo those that stay incomplete too long."""
@@ -62,8 +64,9 @@ class Mender:
 
     def _complete(self, entry: Entry) -> tuple[Reason, ...]:
         """Place what a gang misses beside what it has, or return why not; all of it or nothing."""
-        if not entry.is_placed and gate(self.desk, entry):
-            return gate(self.desk, entry)  # only what is finished is left: this is a new start
+        is_new = not entry.is_placed  # only what is finished is left
+        if (is_new or self.upkeep.must_leave(entry)) and gate(self.desk, entry):
+            return gate(self.desk, entry)
         beside = self.desk.beside(entry)
         wanted = {name: m.pending()[: m.missing] for name, m in entry.members.items()}
         reasons: list[Reason] = []
@@ -79,7 +82,9 @@ class Mender:
         return tuple(reasons)
 
     def _grace(self, entry: Entry) -> float:
-        """Return how long a gang may be incomplete."""
+        """Return how long a gang may be incomplete; who is to leave is asked by others."""
+        if self.upkeep.must_leave(entry):
+            return inf
         grace = entry.workload.grace_s
         if grace is None:
             grace = self.desk.policy.gang_grace_s

@@ -4,11 +4,14 @@ run-limit   a workload has run as long as it, or its queue, may; it does not sta
 drain       its queue is drained; it waits, in its old place
 inactive    it was switched off; it waits until it is switched on
 failed      it has failed more often than it may; it does not start again
+
+Who is told so and stays all the same is asked again after a while, and gets nothing more meanwhile.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.engine.failures import Failures
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 LATER_S = 60.0
-"""When to look again at work that should run by now and does not."""
+"""When to look again at work that should run by now, or have left, and does not."""
 
 
 class Upkeep:
@@ -43,6 +46,8 @@ class Upkeep:
         """When workloads were told that they must leave."""
         self._look: dict[str, None] = {}
         """Workloads to look at in the next cycle."""
+        self._again: dict[str, float] = {}
+        """When to ask those again who were to leave and stay."""
 
     def look_at(self, name: str) -> None:
         """Look at a workload in the next cycle, if need be: it began, failed or was edited."""
@@ -52,13 +57,25 @@ class Upkeep:
 
     def _may_have_to_leave(self, entry: Entry) -> bool:
         """Return whether there is anything to look after."""
+        return self.limit_of(entry) is not None or bool(self.must_leave(entry))
+
+    def must_leave(self, entry: Entry) -> str:
+        """Return for what cause a workload may not stay, for nobody's sake; empty: it may."""
         desk = self.desk
         restarts = desk.policy.failure.restarts
-        if not entry.workload.active or self.limit_of(entry) is not None:
-            return True
         if restarts is not None and entry.past.failures > restarts:
-            return True
-        return any(desk.tree.queues[queue].stop for queue in desk.tree.path[entry.queue])
+            return "failed"
+        if entry.past.is_over and self._enforces:
+            return "run-limit"
+        if not entry.workload.active:
+            return "inactive"
+        stops = [desk.tree.queues[queue].stop for queue in desk.tree.path[entry.queue]]
+        return "drain" if "drain" in stops else ""
+
+    def stays(self, entry: Entry) -> None:
+        """Note that tasks stay that were to leave; asked at once, they would say the same."""
+        if self.must_leave(entry):
+            self._again[entry.workload.name] = self.desk.now + LATER_S
 
     def look_at_all(self) -> None:
         """Look at everything: queues or policy have changed."""
@@ -66,33 +83,34 @@ class Upkeep:
 
     def forget(self, name: str) -> None:
         """Forget a workload that has ended."""
-        for known in (self._due, self._noticed, self._look):
+        for known in (self._due, self._noticed, self._look, self._again):
             known.pop(name, None)
         self.failures.forget(name)
 
     def rest(self) -> None:
         """Let limits of time not count any more."""
         self._enforces = False
-        for known in (self._due, self._noticed, self._look):
+        for known in (self._due, self._noticed, self._look, self._again):
             known.clear()
 
     @property
     def stirs(self) -> bool:
         """Return whether something may have to be done now."""
         notice = self.desk.policy.eviction.notice_s
-        soon = min(self._due.values(), default=float("inf")) - notice
+        soon = min(self._due.values(), default=inf) - notice
+        soon = min([soon, *self._again.values()])
         return bool(self._look) or soon <= self.desk.now or self.failures.stirs
 
     def run(self) -> float | None:
         """Do what is due; return when to look again."""
         desk = self.desk
-        for name in list(self._look):
+        for name in dict.fromkeys((*self._look, *self._again)):
             entry = desk.entries.get(name)
             if entry is not None:
                 self._look_at(entry)
         self._look.clear()
         notice = desk.policy.eviction.notice_s
-        wakes = []
+        wakes = list(self._again.values())
         for name, due in list(self._due.items()):
             entry = desk.entries[name]
             if not entry.is_placed:
@@ -101,7 +119,8 @@ class Upkeep:
                 self._due[name] = max(due, desk.now + LATER_S)
                 wakes.append(self._due[name])
             elif due <= desk.now:
-                self._stop_for_good(entry, "run-limit")
+                entry.past = replace(entry.past, is_over=True)
+                self._look_at(entry)
             elif due - notice <= desk.now:
                 if self._noticed.get(name) != due:
                     self._noticed[name] = due
@@ -113,17 +132,14 @@ class Upkeep:
         return min(wakes if forgiven is None else [*wakes, forgiven], default=None)
 
     def _look_at(self, entry: Entry) -> None:
-        desk = self.desk
-        restarts = desk.policy.failure.restarts
-        if not entry.is_placed:
+        name, cause = entry.workload.name, self.must_leave(entry)
+        if cause and entry.is_placed and self._again.get(name, -inf) > self.desk.now:
             return
-        if restarts is not None and entry.past.failures > restarts:
-            self._stop_for_good(entry, "failed")
-        elif not entry.workload.active:
-            desk.evict_all(entry, "inactive")
-        elif any(desk.tree.queues[q].stop == "drain" for q in desk.tree.path[entry.queue]):
-            desk.evict_all(entry, "drain")
-        else:
+        self._again.pop(name, None)
+        if cause and entry.is_placed:
+            self.desk.evict_all(entry, cause)
+            self._due.pop(name, None)
+        elif entry.is_placed:
             self._mind_limit(entry)
 
     def expect(self, decisions: list[Decision]) -> list[float]:
@@ -158,11 +174,6 @@ class Upkeep:
         """Return how long a workload may run in all: its own limit, or that of a queue above."""
         return limit_of(self.desk, entry) if self._enforces else None
 
-    def _stop_for_good(self, entry: Entry, cause: str) -> None:
-        self.desk.evict_all(entry, cause)
-        entry.past = replace(entry.past, is_over=entry.past.is_over or cause == "run-limit")
-        self._due.pop(entry.workload.name, None)
-
     # -- failures ---------------------------------------------------------------------------
 
     def failed(self, entry: Entry, group: str, tasks: Sequence[int], at: float) -> None:
@@ -176,4 +187,5 @@ class Upkeep:
         new.failures = self.failures.copy(desk, needs)
         new._enforces = self._enforces
         new._due, new._noticed, new._look = dict(self._due), dict(self._noticed), dict(self._look)
+        new._again = dict(self._again)
         return new

@@ -235,6 +235,7 @@ class Workloads:
             self.upkeep.look_at(event.workload)
         if came_back:
             self.needs.resized[event.workload] = None  # it may have more than it may have
+            self.upkeep.stays(entry)
         if came_back or state == TaskState.RELEASING:
             desk.note_move(entry)
         if came_back or state in VACANT:
