@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mooring.model.queues import Queue
     from mooring.model.workload import Workload
 
-PAUSE_S = 0.005
+PAUSE_S = 0.02
 """Between two cycles: what happens in between is decided together."""
 REST_S = 1.0
 """At the end of a term writes have so much more than the longest one may take."""
