@@ -37,6 +37,8 @@ from tests.kube.plane import free_ports
 if TYPE_CHECKING:
     from tests.kube.plane import Plane
 
+_CLOSING_S = 0.2
+"""Connections that were just being made take so long to close by themselves."""
 _HEAD_MOST = 1 << 16
 _CHUNK = 1 << 16
 _LOOK_S = 0.5
@@ -220,6 +222,7 @@ class Proxy:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(_CLOSING_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client, over one connection of its own to the server."""
