@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
+from mooring.kube.client import Response
 from tests.kube.api import STRATEGIC, Object
 
 if TYPE_CHECKING:
@@ -108,7 +109,11 @@ class Kubelet:
         connector = aiohttp.TCPConnector(ssl=self._tls, limit=_AT_ONCE + 2)
         headers = {"User-Agent": "fake-kubelet"}
         async with aiohttp.ClientSession(
-            self._server, connector=connector, headers=headers, read_bufsize=_LONGEST_LINE
+            self._server,
+            connector=connector,
+            headers=headers,
+            read_bufsize=_LONGEST_LINE,
+            response_class=Response,
         ) as self._http:
             watches = [
                 self._loop.create_task(self._watch("/api/v1/nodes", self._node_seen)),

@@ -507,8 +507,22 @@ class Plane:
                 raise
 
     def _serves(self, crd: str) -> bool:
-        conditions = self.api.get(f"{_CRDS}/{crd}").get("status", {}).get("conditions") or []
-        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+        """Tell whether a CRD is served: it is not yet when it says that it is established."""
+        found = self.api.get(f"{_CRDS}/{crd}")
+        conditions = found.get("status", {}).get("conditions") or []
+        if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+            return False
+        group, kind = found["spec"]["group"], found["spec"]["names"]["kind"]
+        served = [version["name"] for version in found["spec"]["versions"] if version["served"]]
+        return all(kind in self._kinds(f"/apis/{group}/{version}") for version in served)
+
+    def _kinds(self, path: str) -> set[str]:
+        try:
+            return {each["kind"] for each in self.api.get(path)["resources"]}
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return set()
 
     def _emptied(self, namespace: str) -> bool:
         path = f"/api/v1/namespaces/{namespace}/pods"

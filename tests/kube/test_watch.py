@@ -227,6 +227,30 @@ def test_a_dead_connection_is_noticed(plane: Plane, namespace: str) -> None:
     asyncio.run(story())
 
 
+def test_a_closed_client_leaves_no_connection_open(plane: Plane, namespace: str) -> None:
+    """Not even one whose other end does not answer any more."""
+
+    async def story() -> None:
+        async with Relay(plane.url) as relay:
+            client = await watched(relay.url, plane)
+            watch = Watch(client, CONFIG_MAPS, PartialObject, Store(), Select(namespace))
+            task = asyncio.create_task(watch.run())
+            await until(lambda: watch._answer)
+            assert watch._answer is not None
+            assert watch._answer.connection is not None
+            assert watch._answer.connection.transport is not None
+            followed = watch._answer.connection.transport.get_extra_info("socket")
+            await client.list(CONFIG_MAPS, PartialObject, Select(namespace))  # one that rests
+            relay.flowing.clear()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            async with asyncio.timeout(5):
+                await client.close()
+            assert followed.fileno() == -1
+
+    asyncio.run(story())
+
+
 def test_a_resource_that_the_server_does_not_have_is_waited_for(plane: Plane) -> None:
     async def story() -> None:
         async with await watched(plane.url, plane) as client:

@@ -180,10 +180,10 @@ class _Wire:
                 self.connector = self._connector()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and wait for nobody at the other end."""
         self.lanes.close()
         for connector in (*self._old, self.connector):
-            await connector.close()
+            await connector.close(abort_ssl=True)
 
 
 class Client:
@@ -572,6 +572,7 @@ class Client:
             auto_decompress=False,
             skip_auto_headers=("Accept-Encoding",),
             request_class=_fenced(self._fence) if self._fence else aiohttp.ClientRequest,
+            response_class=Response,
             read_bufsize=1 << 18,
         )
         # A write that got no answer is not repeated behind our back, not even a PUT or DELETE.
@@ -679,6 +680,21 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+class Response(aiohttp.ClientResponse):
+    """An answer whose connection is cut where it is not read to its end.
+
+    The library would wait for the other end to agree, and nobody would wait for that: a client that
+    is closed leaves nothing open behind it.
+    """
+
+    def close(self) -> None:
+        """Cut the connection, unless the answer was read to its end."""
+        connection = self.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        super().close()
 
 
 def _fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
