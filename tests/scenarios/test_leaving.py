@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mooring.model.events import WorkloadChanged
+from mooring.model.events import QueuesChanged, WorkloadChanged
 from mooring.model.plan import Exhausted, Notice
 from mooring.model.settings import Eviction, Policy
 from tests.build import gang, on, service, task
 from tests.scenarios.story import Left, Story, minimum_runs, queue
+
+if TYPE_CHECKING:
+    from mooring.model.events import Event
 
 DAY = 86_400.0
 RACKS = "rack-1: a=8 b=8 | rack-2: c=8 d=8 | rack-3: e=8 f=8"
@@ -248,6 +251,31 @@ def test_of_two_limits_the_tighter_holds_and_work_thrown_away_does_not_count(
         Left(over_at, "long", "run-limit", ""),
     ]
     assert story.tale.notices == [(over_at - 300, Notice("long", "run-limit", over_at))]
+    story.rests()
+
+
+@pytest.mark.parametrize("profile", ["default", "kai", "kueue"])
+@pytest.mark.parametrize("of", ["workload", "queue"])
+def test_who_has_used_up_its_limit_goes_on_when_that_is_raised(of: str, profile: str) -> None:
+    """It has saved its hour, so it runs for one more; a limit that is lowered is no help."""
+
+    def limit(hours: float) -> Event:
+        if of == "queue":
+            return QueuesChanged((queue("team", 8, run_limit_s=hours * 3600.0),))
+        return WorkloadChanged(replace(saving, run_limit_s=hours * 3600.0))
+
+    saving = replace(task("long", 8, queue="team"), checkpoint_every_s=60.0)
+    story = Story("a=8", queue("team", 8), policy=Policy(profile=profile))
+    story.at(0, saving).tell(1, limit(1)).tell(5000, limit(0.5)).go(6000)
+    assert story.why("long") == (Exhausted(0),)
+
+    story.tell(6000, limit(2)).go(20_000)
+
+    assert story.starts("long") == [0, 6000]
+    assert [(left.at, left.cause) for left in story.left()] == [
+        (3600, "run-limit"),
+        (9600, "run-limit"),
+    ]
     story.rests()
 
 

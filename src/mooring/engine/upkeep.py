@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mooring.engine.failures import Failures
 from mooring.model.plan import Bind, Notice
-from mooring.policy.backfill.calendar import limit_of
+from mooring.policy.backfill.calendar import is_used_up, limit_of
 from mooring.policy.placing.profile import KUEUE
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Upkeep:
         restarts = desk.policy.failure.restarts
         if restarts is not None and entry.past.failures > restarts:
             return "failed"
-        if entry.past.is_over and self._enforces:
+        if self._enforces and is_used_up(desk, entry):
             return "run-limit"
         if not entry.workload.active:
             return "inactive"
@@ -119,7 +119,7 @@ class Upkeep:
                 self._due[name] = max(due, desk.now + LATER_S)
                 wakes.append(self._due[name])
             elif due <= desk.now:
-                entry.past = replace(entry.past, is_over=True)
+                entry.past = replace(entry.past, used_up_s=self.limit_of(entry))
                 self._look_at(entry)
             elif due - notice <= desk.now:
                 if self._noticed.get(name) != due:

@@ -48,8 +48,8 @@ class Past:
     evicted_at: float | None = None
     is_bold: bool = False
     """It has displaced work of its own queue that stood before it; once in its life it may."""
-    is_over: bool = False
-    """It ran as long as it may, and does not start again."""
+    used_up_s: float | None = None
+    """The run limit that it has used up; it starts again only with a higher one."""
     bypassed: int = 0
     """How many later ones of its queue have started before it since it waits."""
 

@@ -477,7 +477,7 @@ class Desk:
             past.quantum_evictions + (cause == "quantum"),
             self.now,
             past.is_bold,
-            past.is_over,
+            past.used_up_s,
             past.bypassed,
         )
         self.overtakers.pop(entry.workload.name, None)

@@ -35,6 +35,12 @@ def limit_of(desk: Desk, entry: Entry) -> float | None:
     return min((limit for limit in (own, of_queue) if limit is not None), default=None)
 
 
+def is_used_up(desk: Desk, entry: Entry) -> bool:
+    """Return whether a workload has run as long as it may; a limit that was raised since counts."""
+    limit, used_up_s = limit_of(desk, entry), entry.past.used_up_s
+    return limit is not None and used_up_s is not None and limit <= used_up_s
+
+
 def longest(desk: Desk, entry: Entry) -> float:
     """Return how long a workload runs at most: by its limit, or else by its estimate."""
     limit = limit_of(desk, entry)

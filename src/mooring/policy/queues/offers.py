@@ -10,6 +10,7 @@ import numpy as np
 
 from mooring.model.books import BY_NODE
 from mooring.model.plan import Exhausted, NotAllowed, OverQuota, Stopped, Unknown
+from mooring.policy.backfill.calendar import is_used_up
 from mooring.policy.fewer import least
 from mooring.policy.placing.ask import Ask
 from mooring.policy.placing.why import kinds_for
@@ -54,8 +55,10 @@ def gate(desk: Desk, entry: Entry) -> tuple[Reason, ...]:
     if not workload.active:
         return (Stopped(""),)
     restarts = desk.policy.failure.restarts
-    if entry.past.is_over or (restarts is not None and entry.past.failures > restarts):
-        return (Exhausted(0 if entry.past.is_over else entry.past.failures),)
+    if entry.past.used_up_s is not None and is_used_up(desk, entry):
+        return (Exhausted(0),)
+    if restarts is not None and entry.past.failures > restarts:
+        return (Exhausted(entry.past.failures),)
     if not tree.exists[entry.queue]:
         return (Unknown("", "queue", workload.queue),)
     for queue in tree.path[entry.queue]:
