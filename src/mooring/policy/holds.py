@@ -69,6 +69,11 @@ class Holds(Mapping[str, Hold]):
     def __contains__(self, name: object) -> bool:
         return name in self._kept
 
+    @property
+    def ends_at(self) -> float:
+        """Return until when room is kept that is kept from now on."""
+        return self.desk.now + self.desk.policy.eviction.hold_s
+
     def keep(
         self,
         entry: Entry,
@@ -88,7 +93,7 @@ class Holds(Mapping[str, Hold]):
             for row, mask in zip(each.rows, each.devices, strict=True):
                 self.desk.books.hold(name, members.demand, row, mask, entry.account, each.part.code)
         self.desk.books.commit()
-        until = self.desk.now + self.desk.policy.eviction.hold_s
+        until = self.ends_at
         leaves = dict.fromkeys(leaving)
         self._kept[name] = hold = Hold(seats, until, leaves, self._held_size(name), self.desk.now)
         self.desk.departures.expect(name, leaves, hold.rows())

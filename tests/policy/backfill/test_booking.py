@@ -438,19 +438,34 @@ def test_room_in_a_quota_can_be_booked() -> None:
     assert reasons(here, "more")[0] != Delays("head")
 
 
-@pytest.mark.parametrize(("seconds", "victims"), [(200.0, []), (50.0, ["low"])])
-def test_evictions_do_not_delay_a_reservation_either(seconds: float, victims: list[str]) -> None:
-    """`middle` may evict `low`, but if it ran longer than `low`, `high` would start later."""
-    here = ordered("easy", "a=4")
-    fixed = replace(lasting(100, task("fixed", 2)), preemptible=False)
-    here.run(fixed, lasting(100, task("low", 2)))
+# Four GPUs.       0       122                 300
+#   fixed (2)      █████████████████████████████
+#   low (2)        ████████░                       evicted, it may take two minutes to leave
+#   middle (2)             █████████████████       starts when `low` has left
+#   high (4)       waits                        ██
+
+
+@pytest.mark.parametrize("order", TWINS)
+@pytest.mark.parametrize(("seconds", "victims"), [(400.0, []), (200.0, []), (170.0, ["low"])])
+def test_evictions_do_not_delay_a_reservation_either(
+    order: str, seconds: float, victims: list[str]
+) -> None:
+    """`middle` may evict `low` if it ends in time even though `low` takes its time to leave."""
+    here = ordered(order, "a=4")
+    fixed = replace(lasting(300, task("fixed", 2)), preemptible=False)
+    here.run(fixed, lasting(300, task("low", 2)))
     here.submit(lasting(10, task("high", 4, priority=5))).cycle(1.0)
 
     plan = here.submit(lasting(seconds, task("middle", 2, priority=4))).cycle(2.0)
 
     assert [evict.workload for evict in evicts(plan)] == victims
+    assert reasons(here, "high")[-1] == Reserved(300.0, 1)
     if not victims:
-        assert reasons(here, "middle") == (Delays("high"),)
+        assert reasons(here, "middle")[0] == Delays("high")
+        return
+    here.confirm(plan)
+    assert by_workload(here.cycle(121.0)) == {"middle": ["a"]}
+    assert reasons(here, "high")[-1] == Reserved(300.0, 1)
 
 
 def test_growth_does_not_delay_a_reservation() -> None:

@@ -439,45 +439,50 @@ class Bookings:
         self._refused[item] = self._moves
         reasons.append(Delays(late))
 
-    def delays(self, item: Item, seats: Sequence[Seats], gone: Sequence[Victim] = ()) -> str | None:
-        """Return who would start later for one whose seats are booked; None: nobody.
-
-        Those who are gone are out of the books already.
-        """
-        gone = (*gone, *self.gone)
-        others = [b for n, b in self.booked.items() if n != item[0]]
+    def delays(self, item: Item, seats: Sequence[Seats]) -> str | None:
+        """Return who would start later for one whose seats are booked; None: nobody."""
+        others, gone = [b for n, b in self.booked.items() if n != item[0]], self.gone
         bound = [b for b in others if self._binds(b, item)]
         end = self._end_of(item)
         self._is_sound = not gone and all(end <= other.at for other in others)
         if not bound or self._is_sound or (not gone and all(end <= b.at for b in bound)):
             return None
-        late = self._late(item, seats, bound, gone)
+        late = self._late(item, seats, bound)
         self._is_sound = late is None and not gone and len(bound) == len(others)
         return None if late is None else late.name
 
-    def _end_of(self, item: Item) -> float:
-        """Return when one ends that starts, or grows, now."""
+    def _end_of(self, item: Item, start_at: float | None = None) -> float:
+        """Return when one ends that starts, or grows, now or at another instant."""
         if item[1]:
             return self._running.end_of(item[0])
-        return self.desk.now + longest(self.desk, self.desk.entries[item[0]])
+        start_at = self.desk.now if start_at is None else start_at
+        return start_at + longest(self.desk, self.desk.entries[item[0]])
 
-    # wide: one that starts, who may start later for it, and who is gone
+    # wide: one that starts, who may start later for it, and who leaves for it
     def _late(
         self,
         item: Item,
         seats: Sequence[Seats],
         bound: list[Booking],
-        gone: Sequence[Victim] | None = None,
+        victims: Sequence[Victim] | None = None,
     ) -> Booking | None:
-        """Return who of some would start later for one whose seats are booked."""
-        gone = self.gone if gone is None else gone
+        """Return who of some would start later for one whose seats are booked.
+
+        It starts now, or once victims have left, who are out of the books already.
+        """
+        end, gone = self._end_of(item), self.gone
+        if victims is not None:
+            end, gone = self._end_of(item, self.desk.holds.ends_at), victims
         give = partial(give_back, self.desk, seats, self.desk.entries[item[0]].account)
-        return delayed(self.desk, self._running.ends(gone, (self._end_of(item), give)), bound)
+        return delayed(self.desk, self._running.ends(gone, (end, give)), bound)
 
     def would_delay(
         self, item: Item, seats: Sequence[Seats], victims: Sequence[Victim]
     ) -> str | None:
-        """Return who would start later if others left for one; None: nobody."""
+        """Return who would start later if others left for one; None: nobody.
+
+        They may take as long to leave as room is kept for it.
+        """
         desk = self.desk
         if not self.booked:
             return None
@@ -488,9 +493,10 @@ class Bookings:
             assert each.part.demand is not None
             demand, code = each.part.demand, each.part.code
             desk.books.take(demand, each.rows, each.devices, entry.account, code)
-        late = self.delays(item, seats, victims)
+        bound = [b for n, b in self.booked.items() if n != item[0] and self._binds(b, item)]
+        late = self._late(item, seats, bound, victims)
         desk.books.rollback(mark)
-        return late
+        return None if late is None else late.name
 
     def _binds(self, booking: Booking, item: Item) -> bool:
         """Return whether one in line must not delay a booking."""
