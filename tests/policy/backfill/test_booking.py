@@ -723,6 +723,44 @@ def test_only_a_higher_priority_starts_early_at_the_cost_of_those_behind(
     here.settles()
 
 
+# One reservation.       0    2              10                  50
+#   endless (1 of A10)   █████░░░░░ ends
+#   other (1 of A10)     ████████████████████████████████████████
+#   runs (2 of H100)     ████████████████████
+#   first (2 of A10)     nobody knows when, and then told 50
+#   next (4 of H100)     told 10
+
+
+@pytest.mark.parametrize(("priority", "told"), [(0, [Reserved(10.0, 1)]), (1, [])])
+def test_only_a_higher_priority_takes_over_what_was_told(
+    priority: int, told: list[Reserved]
+) -> None:
+    """Once `first` can be booked, the only reservation is not the one of `next` any more."""
+    here = ordered("easy", "h=4").join(node("a", 2, model="A10"))
+    here.run(service("endless", 1, models=["A10"]), lasting(50, task("other", 1, models=["A10"])))
+    here.run(lasting(10, task("runs", 2, models=["H100"])))
+    first = lasting(10, task("first", 2, models=["A10"], priority=priority))
+    first = replace(first, preemption_delay_s=1000.0)
+    following = lasting(10, task("next", 4, models=["H100"]))
+    assert reserved(here.submit(first, following).cycle(1.0)) == {"next": 10.0}
+
+    assert reserved(here.end("endless").cycle(2.0)) == {"first": 50.0}
+    plan = here.submit(lasting(20, task("long", 2, models=["H100"]))).cycle(3.0)
+
+    assert [each for each in reasons(here, "next") if isinstance(each, Reserved)] == told
+    assert by_workload(plan) == ({} if told else {"long": ["h"]})
+    here.confirm(plan)
+    here.settles()
+
+
+def test_who_is_booked_first_moves_what_another_was_told_only_where_it_must() -> None:
+    """`first` is told 10 once `endless` has ended; `next`, which was told 10, comes after it."""
+    here = ordered("easy", "a=4").run(service("endless", 1), lasting(10, task("runs", 2)))
+    first, following = lasting(10, task("first", 4)), lasting(10, task("next", 3))
+    assert reserved(here.submit(first, following).cycle(1.0)) == {"next": 10.0}
+    assert reserved(here.end("endless").cycle(5.0)) == {"first": 10.0, "next": 20.0}
+
+
 def test_later_work_does_not_move_a_promise() -> None:
     """An endless stream around a giant: it starts when it was promised at first."""
     first = [Work(f"w{i}", 0.0, 1, 4, 40.0 + i) for i in range(4)]

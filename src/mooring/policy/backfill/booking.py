@@ -1,7 +1,8 @@
 """Reservations in time: the orders `easy` and `conservative`, by run-time limits or estimates.
 
 easy           the first blocked ones of a queue are booked: who comes after them may start only if
-               they can still start when they are booked
+               they can still start when they are booked. Who is no longer among the first stays
+               booked, unless those are of a higher priority
 conservative   everybody who waits is booked, in order, and nobody may delay anybody
 
 A booking is the earliest instant at which one could be placed if those who run end by their limit
@@ -293,7 +294,7 @@ class Bookings:
             self._look_at(name)
             if most is not None and self._count(queue) >= most:
                 at = len(waiting)
-                self._drop_rest(queue)
+                self._look_at_rest(queue)
         self._next[queue] = at
 
     def _move_up(self) -> None:
@@ -306,11 +307,19 @@ class Bookings:
         """Return how many of a queue are booked in this pass."""
         return sum(self.booked[name].queue == queue for name in self._confirmed)
 
-    def _drop_rest(self, queue: int) -> None:
-        """Forget the bookings of those of a queue who are no longer among the first."""
-        for name in list(self.booked):
-            if self.booked[name].queue == queue and name not in self._confirmed:
-                self._unbook(name)
+    def _look_at_rest(self, queue: int) -> None:
+        """Look at those of a queue who were booked and are no longer among the first.
+
+        What they were told holds as long as it can; only a higher priority takes it over.
+        """
+        found = [b for b in {**self._slipped, **self.booked}.values() if b.queue == queue]
+        first = [b for b in found if b.name in self._confirmed]
+        rest = [b for b in found if b.name not in self._confirmed]
+        for booking in sorted(rest, key=lambda booking: booking.rank):
+            if any(_is_kept(booking, other) for other in first):
+                self._look_at(booking.name)
+            elif booking.name in self.booked:
+                self._unbook(booking.name)
 
     def _look_at(self, name: str) -> None:
         """Book one, or move its booking earlier if that can be."""
