@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.model.events import Adopted, NodeJoined, PolicyChanged, QueuesChanged, Submitted
-from mooring.model.plan import Bind, Evict, Leaving, Moving, Reserve
+from mooring.model.plan import Bind, Delays, Evict, Leaving, Moving, Reserve, Reserved
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
 from mooring.model.settings import Defragmentation, Eviction, Headroom, Policy
@@ -619,6 +619,114 @@ def test_a_fork_spends_its_own_budget() -> None:
 
     assert evicts(fork.cycle(HOUR)) == evicts(world.cycle(HOUR)) != []
     assert fork.engine.memory().defragmented == world.engine.memory().defragmented
+
+
+# -- who starts when at the latest ----------------------------------------------------------
+
+
+def booked(order: str, policy: Policy, hours: float = 6.0) -> World:
+    """Return two nodes with half of their devices in use, both of which are wanted.
+
+    `fixed` ends after six hours, and `t` after so many.
+    """
+    topology, nodes = picture("a=8 b=8")
+    queues = (Queue("timed", order=order), Queue("other"))
+    world = World(Engine(topology, policy, queues=queues)).join(*nodes)
+    fixed = replace(timed(task("fixed", 4, queue="other"), 6.0), preemptible=False)
+    world.adopt(fixed, {"a": [0b1111]})
+    world.adopt(timed(task("t", 4, queue="other"), hours), {"b": [0b1111]})
+    world.submit(timed(gang("wide", tasks=2, gpus=8, queue="timed"), 1.0)).cycle(60.0)
+    assert reasons(world, "wide")[-1] == Reserved(6 * HOUR, 2)
+    return world
+
+
+def latest(world: World, plan: Plan) -> list[object]:
+    """Return when `wide` starts at the latest, while a plan comes true."""
+    found = [reasons(world, "wide")[-1]]
+    world.cycle(world.now + 5)
+    found.append(reasons(world, "wide")[-1])
+    after = world.confirm(plan).cycle(world.now + 5)
+    found.append(reasons(world, "wide")[-1])
+    world.confirm(after).cycle(world.now + 5)
+    return [*found, reasons(world, "wide")[-1]]
+
+
+@pytest.mark.parametrize("order", ["easy", "conservative"])
+@pytest.mark.parametrize(("hours", "moves"), [(6.0, []), (4.99, []), (4.9, ["t"])])
+def test_no_gap_is_closed_if_a_latest_start_would_be_later(
+    order: str, hours: float, moves: list[str]
+) -> None:
+    """`t` is moved after an hour if it is done in time even if it takes its time to leave."""
+    world = booked(order, TIDY, hours)
+
+    plan = world.cycle(HOUR)
+
+    assert [evict.workload for evict in evicts(plan)] == moves
+    assert latest(world, plan) == [Reserved(6 * HOUR, 2)] * 4
+
+
+@pytest.mark.parametrize("order", ["easy", "conservative"])
+@pytest.mark.parametrize(
+    ("moved", "started", "moves"), [(4.0, 4.0, ["t"]), (4.0, 5.0, []), (6.0, 4.0, [])]
+)
+def test_nobody_is_helped_if_a_latest_start_would_be_later(
+    order: str, moved: float, started: float, moves: list[str]
+) -> None:
+    """Neither who is moved nor who starts by that may be in the way of `wide`."""
+    world = booked(order, AUTOMATIC, moved)
+    world.submit(timed(task("whole", 8, queue="other", submitted_at=60.0), started))
+
+    plan = world.cycle(HOUR)
+
+    assert [evict.workload for evict in evicts(plan)] == moves
+    assert latest(world, plan) == [Reserved(6 * HOUR, 2)] * 4
+
+
+@pytest.mark.parametrize("order", ["easy", "conservative"])
+def test_who_is_kept_back_does_not_start_by_a_plan_without_moves(order: str) -> None:
+    world = booked(order, AUTOMATIC)
+    world.submit(timed(task("long", 4, queue="other", submitted_at=60.0), 7.0))
+
+    assert world.cycle(HOUR).decisions == ()
+    assert reasons(world, "long") == (Delays("wide"),)
+    assert world.engine.defragmentation(HOUR) is None
+
+
+@pytest.mark.parametrize("order", ["easy", "conservative"])
+@pytest.mark.parametrize(("now", "helped"), [(HOUR, ["whole"]), (6 * HOUR - 100, [])])
+def test_whose_own_start_is_booked_starts_by_moves_if_that_is_earlier(
+    order: str, now: float, helped: list[str]
+) -> None:
+    """Who leaves may take two minutes."""
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, TIDY, queues=(Queue("timed", order=order),))).join(*nodes)
+    world.submit(task("whole", 8, queue="timed"))
+    for name in "ab":
+        world.adopt(timed(task(f"t-{name}", 4, queue="timed"), 6.0), {name: [0b1111]})
+    world.cycle(60.0)
+    assert reasons(world, "whole")[-1] == Reserved(6 * HOUR, 1)
+
+    plan = world.cycle(now)
+
+    assert [evict.beneficiary for evict in evicts(plan)] == helped
+    assert helped or reasons(world, "whole")[-1] == Reserved(6 * HOUR, 1)
+
+
+def test_who_was_moved_is_expected_to_run_as_long_as_ever_from_its_new_start() -> None:
+    """Its place in the line of all who run is that of its first start; its end is not."""
+    topology, nodes = picture("a=8 b=8")
+    world = World(Engine(topology, TIDY, queues=(Queue("timed", order="easy"),))).join(*nodes)
+    for name in "ab":
+        world.adopt(timed(task(f"t-{name}", 4, queue="timed"), 6.0), {name: [0b1111]})
+    plan = world.cycle(HOUR)
+    (evict,) = evicts(plan)
+    after = world.confirm(plan).cycle(HOUR + 30)
+    assert [bind.workload for bind in binds(after)] == [evict.workload]
+
+    world.submit(gang("wide", tasks=2, gpus=8, queue="timed")).cycle(HOUR + 30)
+    assert reasons(world, "wide")[-1] == Reserved(7 * HOUR + 30, 2)
+    world.confirm(after).cycle(HOUR + 40)
+    assert reasons(world, "wide")[-1] == Reserved(7 * HOUR + 30, 2)
 
 
 # -- it keeps its word ----------------------------------------------------------------------

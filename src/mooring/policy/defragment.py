@@ -66,6 +66,9 @@ class Waiting(Protocol):
     def barred(self, entry: Entry) -> tuple[int, ...]:
         """Return the kinds of nodes that others wait for whom a workload may not pass."""
 
+    def would_delay(self, steps: Sequence[Step]) -> bool:
+        """Return whether somebody would start later than told for the last of booked steps."""
+
     def help(self, entry: Entry) -> None:
         """Note that a workload starts by moves."""
 
@@ -228,7 +231,7 @@ class Planner:
         try:
             self._help(waiting)
             if not self._found and self.bounds.ratio <= 0:
-                self._close_gaps()
+                self._close_gaps(waiting)
         except CutShortSearchError:
             pass  # what was found until then is a plan
         books.rollback(mark)
@@ -295,7 +298,7 @@ class Planner:
                 continue
             if len(tried) == HELPED:
                 return
-            if self._help_one(entry, waiting.barred(entry)):
+            if self._help_one(entry, waiting):
                 waiting.help(entry)
             else:
                 tried[ask] = None
@@ -304,12 +307,12 @@ class Planner:
         """Return whether there is as much free, anywhere, as one asks for, and it asks for some."""
         return is_enough(free_of(self.desk), self.desk.ask_of(entry))
 
-    def _help_one(self, entry: Entry, barred: tuple[int, ...]) -> bool:
-        """Take a step for one that waits, if there is one that is worth it.
+    def _help_one(self, entry: Entry, waiting: Waiting) -> bool:
+        """Take a step for one that waits, if there is one that is worth it and delays nobody.
 
         It keeps off the kinds of nodes that it may not have before others.
         """
-        desk, books = self.desk, self.desk.books
+        desk, books, barred = self.desk, self.desk.books, waiting.barred(entry)
         closed = desk.closed_for(entry.workload.name)
         ask = desk.ask_of(entry)
         ask = replace(ask, avoid=(*ask.avoid, *closed), barred=barred)
@@ -321,10 +324,14 @@ class Planner:
                 continue
             books.rollback(mark)
             step = self._priced(step, self._wait_s(entry, offer))
-            if self._is_worth_it(step):
+            if not self._is_worth_it(step):
+                continue
+            mark = books.checkpoint()
+            self._book(step)
+            if not waiting.would_delay([*self._found, step]):
                 self._take(step)
-                self._book(step)
                 return True
+            books.rollback(mark)
         return False
 
     def _priced(self, step: Step, wait_s: float | None) -> Step:
@@ -491,7 +498,7 @@ class Planner:
 
     # -- for nobody -------------------------------------------------------------------------
 
-    def _close_gaps(self) -> None:
+    def _close_gaps(self, waiting: Waiting) -> None:
         """Empty nodes of which a part is allocated, the cheapest first, while that helps.
 
         What is there goes to the dearer half of them if it can, which then need not be emptied.
@@ -502,9 +509,9 @@ class Planner:
             left = [v for v in victims if v.entry.workload.name in self._movable]
             if len(left) == len(victims) and len(self._moved) + len(left) <= self.bounds.moves:
                 some = [replace(victim, cause="defragment") for victim in left]
-                self._empty(some, cheap) or self._empty(some, ())
+                self._empty(some, cheap, waiting) or self._empty(some, (), waiting)
 
-    def _empty(self, victims: Sequence[Victim], avoid: tuple[str, ...]) -> bool:
+    def _empty(self, victims: Sequence[Victim], avoid: tuple[str, ...], waiting: Waiting) -> bool:
         """Move all who are on a node, but not to some nodes, if that leaves fewer in part used."""
         books, promises = self.desk.books, self.desk.promises
         before, missing = int(crumbs(*gpu_columns(books)).sum()), promises.missing()
@@ -514,7 +521,8 @@ class Planner:
         movers, stuck = self._place_again(victims, avoid)
         step = Step(tuple(movers))
         fewer = stuck is None and int(crumbs(*gpu_columns(books)).sum()) < before
-        if fewer and promises.missing() <= missing and self._is_worth_it(step):
+        is_good = fewer and promises.missing() <= missing and self._is_worth_it(step)
+        if is_good and not waiting.would_delay([*self._found, step]):
             self._take(step)
             return True
         books.rollback(mark)

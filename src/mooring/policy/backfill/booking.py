@@ -26,6 +26,7 @@ from mooring.policy.backfill.calendar import longest
 from mooring.policy.backfill.future import (
     Away,
     Booking,
+    Give,
     delayed,
     earliest,
     give_back,
@@ -53,6 +54,8 @@ NOBODY = -1
 LAST: Rank = (2, 0, inf, inf, inf, inf, 0)
 Standing = Callable[[int, "Item"], tuple[object, ...]]
 """Where an item in the lines of a queue stands among all."""
+Start = tuple["Item", "Sequence[Seats]"]
+"""Who starts, or grows, and where."""
 Place = Callable[[tuple[str, ...], list["Reason"]], "list[Seats] | None"]
 """Books seats off some nodes, or says why there are none."""
 
@@ -467,31 +470,30 @@ class Bookings:
         start_at = self.desk.now if start_at is None else start_at
         return start_at + longest(self.desk, self.desk.entries[item[0]])
 
-    # wide: one that starts, who may start later for it, and who leaves for it
-    def _late(
-        self,
-        item: Item,
-        seats: Sequence[Seats],
-        bound: list[Booking],
-        victims: Sequence[Victim] | None = None,
-    ) -> Booking | None:
-        """Return who of some would start later for one whose seats are booked.
+    def _late(self, item: Item, seats: Sequence[Seats], bound: list[Booking]) -> Booking | None:
+        """Return who of some would start later for one whose seats are booked and starts now."""
+        end = self._end_of(item), self._give(item, seats)
+        return delayed(self.desk, self._running.ends(self.gone, [end]), bound)
 
-        It starts now, or once victims have left, who are out of the books already.
+    def _late_after(
+        self, starts: Sequence[Start], victims: Sequence[Victim], bound: list[Booking]
+    ) -> Booking | None:
+        """Return who of some would start later for those whose seats are booked.
+
+        They start once victims have left, who are out of the books already and may take as long as
+        room is kept.
         """
-        end, gone = self._end_of(item), self.gone
-        if victims is not None:
-            end, gone = self._end_of(item, self.desk.holds.ends_at), victims
-        give = partial(give_back, self.desk, seats, self.desk.entries[item[0]].account)
-        return delayed(self.desk, self._running.ends(gone, (end, give)), bound)
+        at = self.desk.holds.ends_at
+        ends = [(self._end_of(item, at), self._give(item, seats)) for item, seats in starts]
+        return delayed(self.desk, self._running.ends(victims, ends), bound)
+
+    def _give(self, item: Item, seats: Sequence[Seats]) -> Give:
+        return partial(give_back, self.desk, seats, self.desk.entries[item[0]].account)
 
     def would_delay(
         self, item: Item, seats: Sequence[Seats], victims: Sequence[Victim]
     ) -> str | None:
-        """Return who would start later if others left for one; None: nobody.
-
-        They may take as long to leave as room is kept for it.
-        """
+        """Return who would start later if others left for one; None: nobody."""
         desk = self.desk
         if not self.booked:
             return None
@@ -503,9 +505,26 @@ class Bookings:
             demand, code = each.part.demand, each.part.code
             desk.books.take(demand, each.rows, each.devices, entry.account, code)
         bound = [b for n, b in self.booked.items() if n != item[0] and self._binds(b, item)]
-        late = self._late(item, seats, bound, victims)
+        late = self._late_after([(item, seats)], victims, bound)
         desk.books.rollback(mark)
         return None if late is None else late.name
+
+    def would_be_delayed(
+        self, starts: Sequence[Start], victims: Sequence[Victim], item: Item | None
+    ) -> bool:
+        """Return whether somebody would start later for moves, which are booked.
+
+        Those start who were moved, and those they were moved for. The last moves are for one in
+        line, who need not mind everybody, or for nobody. Who is to start while they may be under
+        way might need the room that is left.
+        """
+        now, done_at = self.desk.now, self.desk.holds.ends_at
+        if any(now < booking.at < done_at for booking in self.booked.values()):
+            return True
+        names = {name for (name, _), _ in starts}
+        others = [booking for name, booking in self.booked.items() if name not in names]
+        bound = [b for b in others if item is None or self._binds(b, item)]
+        return bool(bound) and self._late_after(starts, victims, bound) is not None
 
     def _binds(self, booking: Booking, item: Item) -> bool:
         """Return whether one in line must not delay a booking."""

@@ -72,24 +72,35 @@ class Running:
     def note(self, entry: Entry) -> bool:
         """Note what one has and when it ends; return whether that is earlier than was thought."""
         desk, name = self.desk, entry.workload.name
-        since = entry.started_at if entry.running_since is None else entry.running_since
+        since = self._since(entry)
         hold = desk.holds.get(name)
         if hold is not None and not hold.is_growth:
             since = max(hold.until, desk.now)  # until then it waits for those who leave
-        elif since is None:
-            since = desk.now
         end = since + longest(desk, entry)
         is_earlier = name in self._ends and end < self._ends.of(name)
         self._ends.put(name, end)
         self._gives[name] = self._gives_of(entry)
         return is_earlier
 
+    def _since(self, entry: Entry) -> float:
+        """Return when one has begun to run; who was moved, and does not run yet, does so now.
+
+        The start that it keeps is from before the move.
+        """
+        if entry.running_since is not None:
+            return entry.running_since
+        started_at, left_at = entry.started_at, entry.past.evicted_at
+        if started_at is None:
+            return self.desk.now
+        was_moved = left_at is not None and started_at < left_at and not entry.is_incomplete
+        return self.desk.now if was_moved else started_at
+
     def end_of(self, name: str) -> float:
         """Return when one ends; infinite: never."""
         return self._ends.of(name)
 
-    def ends(self, gone: Sequence[Victim] = (), last: End | None = None) -> list[End]:
-        """Return all ends in order, without those who are gone, and with one more."""
+    def ends(self, gone: Sequence[Victim] = (), more: Sequence[End] = ()) -> list[End]:
+        """Return all ends in order, without those who are gone, and with some more."""
         now = self.desk.now
         out: dict[str, list[tuple[str, int]]] = {}
         for victim in gone:
@@ -103,8 +114,9 @@ class Running:
         for at, names in self._ends.after(now):
             for name in names:
                 found += [(at, give) for give in left.get(name, self._gives[name])]
-        if last is not None and last[0] < NEVER:
-            insort(found, last, key=itemgetter(0))
+        for end in more:
+            if end[0] < NEVER:
+                insort(found, end, key=itemgetter(0))
         return found
 
     def _gives_of(self, entry: Entry, without: Sequence[tuple[str, int]] = ()) -> list[Give]:

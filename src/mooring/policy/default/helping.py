@@ -10,10 +10,11 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mooring.model.entry import Entry
     from mooring.policy.default.hall import Hall
+    from mooring.policy.defragment import Step
 
 ANY_ORDER = ("", "best-effort")
 """Orders in which whoever fits may start; in others only the first in line."""
@@ -55,6 +56,18 @@ class Helping:
         if hall.desk.tree.order[queue] not in ANY_ORDER:
             before += passing.asleep(lines, self._helped)
         return tuple(passing.in_front(lines, item, before))
+
+    def would_delay(self, steps: Sequence[Step]) -> bool:
+        """Return whether somebody would start later than told for the last of booked steps."""
+        movers = [mover for step in steps for mover in step.movers]
+        starts = [(mover.victim.entry, mover.seats) for mover in movers]
+        starts += [(step.entry, step.seats) for step in steps if step.entry is not None]
+        last = steps[-1].entry
+        return self._hall.bookings.would_be_delayed(
+            [((entry.workload.name, ""), seats) for entry, seats in starts],
+            [mover.victim for mover in movers],
+            None if last is None else (last.workload.name, ""),
+        )
 
     def help(self, entry: Entry) -> None:
         """Note that a workload starts by moves."""
