@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ COMMANDS = re.findall(
 )
 
 
+def _is_synced(log: Path) -> bool:
+    return "event=synced" in log.read_text()
+
+
 def test_every_command_of_the_guide_works(
     plane: Plane, namespace: str, kubelet: Kubelet, tmp_path: Path
 ) -> None:
@@ -44,13 +49,14 @@ def test_every_command_of_the_guide_works(
         "PATH": os.pathsep.join([*tools, os.environ["PATH"]]),
     }
     said: dict[str, str] = {}
+    running: list[str] = []
     try:
         for command in COMMANDS:
             if command.endswith("&"):
-                plane.spawn("guide", ["sh", "-c", f"cd {tmp_path}; exec {command[:-1]}"], env)
-                plane.wait_for(
-                    lambda: "event=synced" in plane.log("guide").read_text(), 30, "it runs"
-                )
+                name = f"guide-{len(running)}"
+                running.append(name)
+                plane.spawn(name, ["sh", "-c", f"cd {tmp_path}; exec {command[:-1]}"], env)
+                plane.wait_for(partial(_is_synced, plane.log(name)), 30, "it runs")
                 continue
             done = subprocess.run(
                 command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True,
@@ -60,7 +66,8 @@ def test_every_command_of_the_guide_works(
             said[command] = done.stdout
     finally:
         plane.wipe("research")
-        plane.signal("guide", signal.SIGKILL)
+        for name in running:
+            plane.signal(name, signal.SIGKILL)
     words = "\n".join(said.values())
     assert len(set(re.findall(r"\bnode-\d\b", words))) == 4
     assert "0,1,2,3,4,5,6,7" in words

@@ -452,4 +452,5 @@ def test_a_write_may_not_outlive_the_margin() -> None:
 
 def test_identities_differ_and_the_clock_runs() -> None:
     assert new_identity() != new_identity()
+    assert new_identity("mooring") != new_identity("mooring")
     assert boot_clock() <= boot_clock()

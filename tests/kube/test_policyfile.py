@@ -64,6 +64,17 @@ def test_an_edit_is_told_as_events(mount: Path) -> None:
     assert (watch.taken, watch.refused) == (3, 0)
 
 
+def test_who_is_to_make_an_engine_takes_what_is_there(mount: Path) -> None:
+    """Whatever the engine before it would have said."""
+    watch = PolicyWatch(mount, trial=lambda _: ("not with me",))
+    write(mount.parent, TWO)
+    watch.renew()
+    assert watch.file == read_policy(TWO)
+    write(mount.parent, "queues: 7\n")
+    watch.renew()
+    assert watch.file == read_policy(TWO)
+
+
 def test_a_plain_file_that_is_written_over_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(ONE)

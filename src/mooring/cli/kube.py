@@ -37,7 +37,10 @@ _FLAGS: dict[str, tuple[str, str]] = {
 """What both commands take: name, what it takes, what it is."""
 _RUN_FLAGS: dict[str, tuple[str, str]] = {
     "lease": ("NAME", "the Lease that says who leads (default: mooring, or mooring-advisor)"),
-    "identity": ("NAME", "who we are in the election; default: host and a random number"),
+    "identity": (
+        "NAME",
+        "who we are in the election, with a random number after it; default: the host",
+    ),
     "journal": ("FOLDER", "write what happens and what is decided, one file a term"),
     "listen": ("HOST:PORT", "health, readiness and metrics (default: 127.0.0.1:8080)"),
 }

@@ -97,12 +97,12 @@ ALWAYS: tuple[tuple[Resource, type[Any]], ...] = (
 """What is watched on every server, whatever kinds of owners it has."""
 
 
-async def kinds_of(client: Client) -> list[Resource]:
-    """Return the kinds of owners that have a row, and that the server has."""
+async def kinds_of(client: Client) -> tuple[list[Resource], list[Resource]]:
+    """Return the kinds of owners that have a row: those that the server has, and the others."""
     there = await client.discover()
-    found = []
-    for resource in (kind.resource for kind in KINDS):
+    found: list[Resource] = []
+    missing: list[Resource] = []
+    for resource in (kind.resource for kind in KINDS if kind.resource.kind != "Pod"):
         versions = [each.version for each in there.get((resource.group, resource.plural), ())]
-        if resource.kind != "Pod" and resource.version in versions:
-            found.append(resource)
-    return found
+        (found if resource.version in versions else missing).append(resource)
+    return found, missing

@@ -41,9 +41,12 @@ _URGENT = How(JSON, urgent=True)
 _TROUBLE = (ApiError, Unreachable, Unanswered, CredentialsError)
 
 
-def new_identity() -> str:
-    """Return a name for this process that no other has, not even the next one on this machine."""
-    return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}"
+def new_identity(name: str = "") -> str:
+    """Return a name for this process that no other has, not even the next one on this machine.
+
+    Who has the name of a leader is taken for it, and need not wait for its lease to run out.
+    """
+    return f"{name or socket.gethostname()}_{uuid.uuid4().hex[:12]}"
 
 
 def boot_clock() -> float:

@@ -33,6 +33,10 @@ Looks = tuple[int, int, int, int]
 """Device, inode, size and time of a file."""
 
 
+def _no_trial(_: Sequence[Rules]) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A good edit: what the engine is told of it."""
@@ -60,7 +64,7 @@ class PolicyWatch:
         path: str | os.PathLike[str],
         *,
         every_s: float = 1.0,
-        trial: Callable[[Sequence[Rules]], Sequence[str]] = lambda _: (),
+        trial: Callable[[Sequence[Rules]], Sequence[str]] = _no_trial,
     ) -> None:
         self.path = Path(path)
         self.every_s = every_s
@@ -98,6 +102,11 @@ class PolicyWatch:
             return None
         self._digest = digest
         return self._judge(data)
+
+    def renew(self) -> None:
+        """Take in what is in the file now, for an engine that is yet to be made."""
+        self.trial = _no_trial
+        self.look()
 
     def _judge(self, data: bytes) -> Change | Refused | None:
         wrong: Sequence[str]

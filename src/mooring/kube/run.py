@@ -2,6 +2,8 @@
 
 standby ──the lease is ours──▶ leader ──deposed──▶ standby
    └───────────── asked to stop ──────┴──▶ end
+
+When the server has come to know another kind of owner, everything is seen anew, with that.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ RECALL_S = 0.2
 """So long after a failure the memory is asked for again."""
 ASK_S = 0.2
 """So often it asks for owners of unknown kinds."""
+KINDS_S = 60.0
+"""So often it looks whether the server has kinds of owners that it did not have before."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -116,7 +120,8 @@ class Process:
         self.driver: Driver | None = None
         self._watches: dict[Resource, Watch[Any]] = {}
         self._plurals: dict[tuple[str, str], Resource] = {}
-        self._stopping = asyncio.Event()
+        self._ending = asyncio.Event()
+        """Set: what is watched now is not to be watched any more."""
         self._broken: BaseException | None = None
         """Of a task without which we would be blind or deaf: then we end, to be started again."""
 
@@ -133,9 +138,12 @@ class Process:
     def stop(self) -> None:
         """End gracefully."""
         self.health.is_stopping = True
-        self._stopping.set()
+        self._end("asked to stop")
+
+    def _end(self, why: str) -> None:
+        self._ending.set()
         if self.driver is not None:
-            self.driver.stop("asked to stop")
+            self.driver.stop(why)
 
     async def run(self) -> None:
         """Run until asked to stop."""
@@ -148,13 +156,23 @@ class Process:
             port = await server.start()
             stack.push_async_callback(server.stop)
             _LOG.info("listening", extra=fields(port=port))
-            tasks: list[asyncio.Task[Any]] = []
-            stack.push_async_callback(_cancel, tasks)
+            while not self.health.is_stopping:
+                await self._see_and_serve()
+        if self._broken is not None:
+            raise self._broken
+
+    async def _see_and_serve(self) -> None:
+        """Watch all that there is and take part, until we are to stop or to see all anew."""
+        self.inbox, self.driver, self._watches = Inbox(), None, {}
+        self._ending.clear()
+        self.health.is_synced = False
+        tasks: list[asyncio.Task[Any]] = []
+        try:
             self.driver = await self._watch(tasks)
             if self.driver is not None:
                 await self._take_part(self.driver)
-        if self._broken is not None:
-            raise self._broken
+        finally:
+            await _cancel(tasks)
 
     def _vital(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Start something that never ends by itself; if it breaks, all ends."""
@@ -170,8 +188,9 @@ class Process:
             self.stop()
 
     async def _watch(self, tasks: list[asyncio.Task[Any]]) -> Driver | None:
-        """Begin to watch all that there is, and see it once; None: we are to stop."""
-        found = await kinds_of(self.client)
+        """Begin to watch all that there is, and see it once; None: we are to end before."""
+        found, missing = await kinds_of(self.client)
+        _LOG.info("kinds", extra=fields(watched=_names(found), missing=_names(missing)))
         owners = Owners({(each.group, each.kind) for each in found}, asks=True)
         world = World(self.file.topology, owners, self.settings.scheduler)
         driver = Driver(world, self.inbox, self.meters)
@@ -182,8 +201,8 @@ class Process:
             self._watches[resource] = watch
             tasks.append(self._vital(watch.run(), f"watch {resource}"))
             synced.append(asyncio.create_task(watch.synced.wait()))
-        stop = asyncio.create_task(self._stopping.wait())
-        tasks += [stop, *synced]
+        stop = asyncio.create_task(self._ending.wait())
+        tasks += [stop, *synced, self._vital(self._mind_kinds(found), "kinds")]
         while not all(each.done() for each in synced):
             self.health.beat()
             waited = [stop, *(each for each in synced if not each.done())]
@@ -194,6 +213,21 @@ class Process:
         self.health.is_synced = True
         _LOG.info("synced", extra=fields(resources=len(synced)))
         return driver
+
+    async def _mind_kinds(self, known: list[Resource]) -> None:
+        """See everything anew when the server has another kind of owner: gangs may be of it."""
+        while True:
+            await asyncio.sleep(KINDS_S)
+            try:
+                found, _ = await kinds_of(self.client)
+            except (ApiError, Unreachable, CredentialsError) as error:
+                _LOG.warning("kinds not read", extra=fields(error=error))
+                continue
+            new = [kind for kind in found if kind not in known]
+            if new:
+                _LOG.info("new kinds", extra=fields(kinds=_names(new)))
+                self._end("the server has new kinds of owners")
+                return
 
     async def _ask(self, world: World) -> None:
         """Ask for owners of kinds that nobody watches: only what they are named and owned by."""
@@ -232,12 +266,12 @@ class Process:
     # -- leading ------------------------------------------------------------------------------
 
     async def _take_part(self, driver: Driver) -> None:
-        """Stand by, lead, stand by again, until we are to stop."""
+        """Stand by, lead, stand by again, until we are to end."""
         settings = self.settings
         lease = Lease(
             self.client,
             settings.lease or (f"{SCHEDULER}-advisor" if settings.advisor else SCHEDULER),
-            settings.identity or new_identity(),
+            new_identity(settings.identity),
             namespace=self.namespace,
             times=settings.lease_times,
         )
@@ -259,13 +293,13 @@ class Process:
             await _cancel([election])
 
     async def _stand_by(self, driver: Driver, lease: Lease) -> Term | None:
-        """Keep up with the world until we lead; None: we are to stop."""
+        """Keep up with the world until we lead; None: we are to end."""
         turn = asyncio.create_task(lease.leading())
         turn.add_done_callback(lambda _: self.inbox.do(lambda: None))
-        while not turn.done() and not self._stopping.is_set():
+        while not turn.done() and not self._ending.is_set():
             self.health.beat()
             await driver.look_around()
-        if self._stopping.is_set():
+        if self._ending.is_set():
             await _cancel([turn])
             return None
         return turn.result()
@@ -286,7 +320,7 @@ class Process:
             why = ANEW
             while why == ANEW:
                 await self._catch_up(lease, term)
-                if self._stopping.is_set():
+                if self._ending.is_set():
                     return  # nobody told the driver, which was not at work
                 why, memory = await self._lead(driver, desk, memory)
                 _LOG.info("stopped", extra=fields(why=why, term=term.token))
@@ -294,6 +328,8 @@ class Process:
     async def _lead(self, driver: Driver, desk: _Desk, memory: Memory) -> tuple[str, Memory]:
         """Decide and carry out with one engine; return why it ended, and what it remembers."""
         settings = self.settings
+        if self.policy is not None:
+            self.policy.renew()  # a standby has not looked at it
         start = start_of(self.file, memory, driver.clock.now())
         engine = engine_of(start)
         async with AsyncExitStack() as stack:
@@ -324,14 +360,14 @@ class Process:
                 _LOG.warning("memory not loaded", extra=fields(error=error))
             await asyncio.sleep(RECALL_S)
             lease.check_term(term)()
-            if self._stopping.is_set():
+            if self._ending.is_set():
                 raise NotLeader("asked to stop")
 
     async def _catch_up(self, lease: Lease, term: Term) -> None:
         """Return when all is known that another leader bound: our watch may be behind."""
         listed = asyncio.create_task(self._watches[PODS].again())
         try:
-            while not listed.done() and not self._stopping.is_set():
+            while not listed.done() and not self._ending.is_set():
                 lease.check_term(term)()
                 await asyncio.wait({listed}, timeout=RECALL_S)
         finally:
@@ -387,6 +423,10 @@ class _Diary(Recorder):
 async def _mind_lease(driver: Driver, lease: Lease, term: Term) -> None:
     await lease.deposed(term)
     driver.stop("the term is over")
+
+
+def _names(kinds: Iterable[Resource]) -> list[str]:
+    return [f"{kind} {kind.version}" for kind in kinds]
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

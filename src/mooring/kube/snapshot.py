@@ -26,7 +26,7 @@ async def take_snapshot(
     client: Client, file: PolicyFile, place: Place, scheduler: str
 ) -> tuple[Scenario, list[str]]:
     """Return the cluster as it is, as the scheduler sees it, and what could not be understood."""
-    found = await kinds_of(client)
+    found, _ = await kinds_of(client)
     owners = Owners({(each.group, each.kind) for each in found})
     world = World(file.topology, owners, scheduler)
     intake = Intake(world)
