@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mooring.engine import Engine
+    from mooring.model.cluster import Node
     from mooring.model.entry import Entry
     from mooring.model.plan import Plan
     from mooring.model.workload import Shape
@@ -537,7 +538,7 @@ def check_everything(story: QueueStory) -> None:
     check_usage(story.engine)
 
 
-def check_rest(story: QueueStory) -> None:
+def check_rest(story: Story) -> None:
     """Rest: nobody who waits could start by its own queue's rules, tried out in all ways."""
     engine = story.engine
     moment = Moment(engine)
@@ -559,7 +560,7 @@ SKIPPED = (CutShort, Behind, Blocked, Delays, Promised)
 
 
 def may_be_charged(
-    story: QueueStory, entry: Entry, kind: str, tables: tuple[list[list[int]], list[list[int]]]
+    story: Story, entry: Entry, kind: str, tables: tuple[list[list[int]], list[list[int]]]
 ) -> bool:
     """Return whether a queue may be charged for all of a workload on nodes of a kind."""
     desk, flavors = story.engine.desk, Everything(kind)
@@ -576,7 +577,7 @@ def may_be_charged(
     return not (entry.is_fixed and is_over)
 
 
-def fits(story: QueueStory, entry: Entry, kind: str) -> bool:
+def fits(story: Story, entry: Entry, kind: str) -> bool:
     """Return whether there is any place for a workload on nodes of a kind that are open to it."""
     closed = story.engine.desk.closed_for(entry.workload.name)
     rooms = {name: Room.of(facts) for name, facts in story.nodes.items()}
@@ -590,7 +591,21 @@ def fits(story: QueueStory, entry: Entry, kind: str) -> bool:
     some = [
         room for name, room in rooms.items() if room.node.gpu_model == kind and name not in closed
     ]
-    return Exhaustive(LEVELS, some, old).finds(entry.workload)
+    nodes = measured(story, entry, kind)
+    return Exhaustive(LEVELS, some, old, nodes).finds(entry.workload)
+
+
+def measured(story: Story, entry: Entry, kind: str) -> list[Node]:
+    """Return the nodes over which the spread of a workload is measured, if its tasks select them.
+
+    Also those that are closed to it, by quota or for another, or not in the domain that holds it.
+    Where its queue chooses the flavor, that is selected too.
+    """
+    named = {r for group in story.engine.desk.groups_of(entry.queue) for r in group.resources}
+    shapes = [leaf.shape for leaf in entry.workload.leaves()]
+    asked = {name for each in shapes for name, _ in each.amounts}
+    asked |= {"gpu"} if any(each.gpus for each in shapes) else set()
+    return [n for n in story.nodes.values() if n.gpu_model == kind or not named & asked]
 
 
 VERBS = (

@@ -18,14 +18,18 @@ import pytest
 
 from mooring.config import read_scenario
 from mooring.engine import Engine
-from mooring.model.events import Adopted
+from mooring.model.events import Adopted, NodeJoined, Submitted
 from mooring.model.plan import Bind, Evict, Plan, Reserve
-from mooring.model.workload import Placement
+from mooring.model.queues import Queue, Quota, ResourceGroup
+from mooring.model.settings import Policy
+from mooring.model.workload import Placement, SpreadTerm
 from mooring.policy.holds import Hold
 from mooring.policy.standing.case import Case
+from tests.build import gang, node
 from tests.policy.kai.cases import Table, read_workload
-from tests.queued import STEPS, Told, play, told_in
+from tests.queued import STEPS, Told, check_rest, play, told_in
 from tests.rules import Judge, Moment, Witness
+from tests.world import Story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -174,6 +178,45 @@ def test_growth_beyond_a_share_is_no_fair_share(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(AssertionError, match="and a has 4000 of 3500 then"):
         judged(read_scenario(BEYOND))
+
+
+NO_H100 = Quota("gpu", "H100", 0, limit=0)
+ONLY_A100 = ResourceGroup(("gpu",), ("A100",))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tasks", "queue", "starts"),
+    [
+        (0, 1, Queue("a"), True),
+        (0, 2, Queue("a"), False),  # the node of the other pod stays empty
+        (1, 2, Queue("a"), True),  # of one GPU model: only its nodes count
+        (1, 1, Queue("a", quotas=(NO_H100,)), False),  # beside `old`; the other counts, quota or no
+        (1, 1, Queue("a", groups=(ONLY_A100,)), True),  # the flavor is chosen: only its nodes count
+    ],
+)
+def test_who_rests_by_spread_is_measured_by_all_nodes_that_it_may_select(
+    gpus: int, tasks: int, queue: Queue, *, starts: bool
+) -> None:
+    """On a node of each model, in two pods; before anything is decided, who could start is seen."""
+    story = Story(Policy(), (queue,))
+    for each in (node("n", 4, "p1", "r1", model="A100"), node("m", 4, "p2", "r2")):
+        story.nodes[each.name] = each
+        story.see(NodeJoined(each))
+    app = {"app": "x"}
+    if tasks == 1:
+        old = gang("old", queue="a", gpus=1, models=["A100"], labels=app)
+        story.see(Adopted(old, (Placement("main", (0,), ("n",), (1,)),)))
+    spread = [SpreadTerm("node", tuple(app.items()), 1)]
+    wanted = gang("w", queue="a", gpus=gpus, tasks=tasks, level="pod", labels=app, spread=spread)
+    story.see(Submitted(wanted))
+
+    if starts:
+        with pytest.raises(AssertionError, match="w could start on"):
+            check_rest(story)
+    story.engine.decide(0.0)
+
+    assert story.engine.entries()["w"].has_begun == starts
+    check_rest(story)
 
 
 # -- replay ---------------------------------------------------------------------------------

@@ -332,10 +332,17 @@ def slots_of(workload: Workload) -> list[Slot]:
 class Exhaustive:
     """Tries every assignment of tasks to nodes and devices."""
 
-    def __init__(self, topology: Topology, rooms: Sequence[Room], old: list[Seat]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        rooms: Sequence[Room],
+        old: list[Seat],
+        nodes: Sequence[Node] | None = None,
+    ) -> None:
         self.topology = topology
         self.rooms = rooms
-        self.nodes = [room.node for room in rooms]
+        self.nodes = [room.node for room in rooms] if nodes is None else nodes
+        """Over which it is measured how evenly tasks are spread; not all need have rooms."""
         self.old = old
         self.steps = 0
 
