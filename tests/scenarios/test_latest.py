@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.model.cluster import WHOLE
 from mooring.model.events import WorkloadChanged
 from mooring.model.plan import Delays, Reserved
-from mooring.model.queues import Queue
+from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Policy
 from tests.build import gang, task
 from tests.scenarios.story import Story
@@ -112,6 +113,21 @@ def test_it_moves_later_only_for_who_ranks_higher() -> None:
     lower = lasting(HOUR, task("urgent", 4, priority=-1))
     tale.tell(300, WorkloadChanged(lower)).go(310)
     assert latest(tale, "big") == [HOUR]
+
+
+@pytest.mark.parametrize(("text", "limit"), [("a=4", None), ("a=8", 4 * WHOLE)])
+def test_one_that_can_never_start_is_in_nobodys_way(text: str, limit: int | None) -> None:
+    """Strict order lets others by: what was told holds, though two of a kind rank higher."""
+    tale = Story(text, Queue("default", quotas=(Quota("gpu", limit=limit),), order="backfill"))
+    tale.at(0, lasting(HOUR, task("runs", 2))).at(1, lasting(HOUR, task("big", 4))).go(10)
+    assert latest(tale, "big") == [HOUR]
+    tale.at(100, *(lasting(HOUR, task(f"never-{i}", 5, priority=1)) for i in range(2)))
+
+    told = [latest(tale.go(at), "big") for at in (110, 200)]
+
+    assert tale.waiting() == ["big", "never-0", "never-1"]
+    assert told == [[HOUR]] * 2
+    assert latest(tale, "never-0") == []
 
 
 def test_what_was_told_holds_while_one_before_has_its_turn_and_overtakers_leave() -> None:

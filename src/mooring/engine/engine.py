@@ -308,6 +308,10 @@ class Engine:
         """Return the workloads that wait to start, to be complete or to grow, in order of rank."""
         return self._needs.waiting()
 
+    def waits_in_vain(self, name: str) -> bool:
+        """Return whether a workload could not start even if others ended: it is in nobody's way."""
+        return isinstance(self._court, DefaultCourt) and self._court.waits_in_vain(name)
+
     def running(self) -> list[str]:
         """Return the workloads of which something runs and stays, in order of coming.
 

@@ -119,6 +119,8 @@ class Latest:
             queue, kinds = _home(beside, entry), needed_kinds(beside, entry, ask)
             if ask.problems or not kinds or gate(beside, entry):
                 continue
+            if shadow.beside.waits_in_vain(name):
+                continue  # strict order lets others by
             not_before = max(after.get((queue, kind), -inf) for kind in kinds)
             lasts = self._lasts(name, shadow)
             rank = (0, 0, 0.0, 0.0, 0.0, 0.0, number)

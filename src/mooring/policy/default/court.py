@@ -262,6 +262,11 @@ class DefaultCourt:
             return False
         return not self._hall.blocked(entry, line)[1]
 
+    def waits_in_vain(self, name: str) -> bool:
+        """Return whether one could not start even if others ended: nobody is behind it then."""
+        lines, item = self._hall.find(name), (name, "")
+        return lines is not None and item in lines and not could_start(lines.line_of(item))
+
     def _is_to_follow(self, name: str, lines: Lines) -> bool:
         """Return whether one must not be served before another that has yet to be tried.
 
