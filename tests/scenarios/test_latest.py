@@ -130,6 +130,17 @@ def test_one_that_can_never_start_is_in_nobodys_way(text: str, limit: int | None
     assert latest(tale, "never-0") == []
 
 
+@pytest.mark.parametrize("at", [30, 100])
+def test_who_ranks_higher_is_told_within_a_minute(at: float) -> None:
+    """Also who comes right after the last look, and even if nothing happens after that."""
+    tale = story("a=4").at(0, replace(lasting(HOUR, task("runs", 2)), preemptible=False))
+    tale.at(1, lasting(HOUR, task("big", 4)))
+    tale.at(at, lasting(HOUR, task("urgent", 4, priority=1))).go(at + 60)
+
+    assert latest(tale, "urgent") == [HOUR]
+    assert latest(tale, "big") == []
+
+
 def test_what_was_told_holds_while_one_before_has_its_turn_and_overtakers_leave() -> None:
     """`first` was told to start after an hour at the latest, and may be as late as that."""
     tale = story("a=4", deep=2, grace_s=100.0)

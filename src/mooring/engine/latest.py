@@ -40,6 +40,8 @@ class Latest:
         self.desk = desk
         self._seen: tuple[object, ...] = ()
         self._looked_at = -inf
+        self.wake_at: float | None = None
+        """When to look again though nothing has happened since: something had, in the pause."""
         self._told: dict[str, Reserved] = {}
         self._turned: dict[str, float] = {}
         """What those were told whose turn has come since, and who do not run yet."""
@@ -66,15 +68,20 @@ class Latest:
         last = next(reversed(shadow.starts), None)
         world = rules, desk.books.epoch, beside.books.epoch, last
         seen = (world, desk.version, len(desk.entries), beside.version, len(beside.entries))
-        before, self._seen = self._seen, seen
+        before, self.wake_at = self._seen, None
         if seen == before:
             return True
-        if not self._is_full or before[0] != world or desk.now >= self._looked_at + PAUSE_S:
-            return False
-        waiting = (desk.entries.get(name) for name in self._told)
-        return all(e is not None and not e.has_begun for e in waiting) and all(
-            name not in shadow.starts and told.at > desk.now for name, told in self._told.items()
-        )
+        until = self._looked_at + PAUSE_S
+        if self._is_full and before[0] == world and desk.now < until:
+            waiting = (desk.entries.get(name) for name in self._told)
+            if all(e is not None and not e.has_begun for e in waiting) and all(
+                name not in shadow.starts and told.at > desk.now
+                for name, told in self._told.items()
+            ):
+                self.wake_at = until
+                return True
+        self._seen = seen
+        return False
 
     def _is_due(self, name: str, shadow: Shadow) -> bool:
         """Return whether the turn of one has come and it does not run yet."""

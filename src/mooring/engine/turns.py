@@ -160,7 +160,7 @@ class Turns:
         if self.forgets and self.shadow.is_calm and not court.anyone_backfills():
             self._forget(court)
             return [wake]
-        return [wake, self.shadow.wake_at]
+        return [wake, self.shadow.wake_at, self._latest.wake_at]
 
     def _keep_out(self, court: DefaultCourt, shadow: Shadow) -> None:
         """Let only those have turns who could start if only there was room."""
