@@ -12,6 +12,8 @@ from mooring.kube.carry import Carrier, Place
 from mooring.kube.driver import Driver, Inbox, Office
 from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.kin import Owners
+from mooring.kube.resources import PODS
+from mooring.kube.watch import Change, Replaced
 from mooring.kube.world import World
 from mooring.model.events import BindRefused, TasksChanged
 from mooring.model.plan import Plan, Stopped, Waiting
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from mooring.kube.client import Client
     from mooring.kube.objects import Pod
+    from mooring.kube.watch import Batch
     from mooring.model.events import Event
     from mooring.model.plan import Spot
 
@@ -228,6 +231,33 @@ def test_what_came_of_a_pod_is_not_told_of_the_next_one_that_has_its_task(event:
     made.fact(event, WAITS)
     made.inbox.take(made._intake)
     assert engine.observed == [event]
+
+
+@pytest.mark.parametrize("news", [[Change(PODS, "gone", LEAVES)], Replaced(PODS, [])])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_pod_that_is_gone_does_not_come_back_by_an_older_look(
+    news: Batch[Pod], *, is_late: bool
+) -> None:
+    """It was read, and the watch says that it is gone before that is taken in, or with it."""
+    made, _ = driver()
+    made.inbox.put([Change(PODS, "put", WAITS)])
+    made.inbox.take(made._intake)
+    if not is_late:
+        made.seen(LEAVES)
+    made.inbox.put(news)
+    made.inbox.take(made._intake)
+    if is_late:
+        made.seen(LEAVES)
+        made.inbox.take(made._intake)
+    assert not made.world.crews["lab/pod/a"].pods
+
+
+def test_what_was_read_of_a_pod_is_known_before_the_watch_says_it() -> None:
+    made, _ = driver()
+    made.inbox.put([Change(PODS, "put", WAITS)])
+    made.seen(BOUND)
+    made.inbox.take(made._intake)
+    assert made.world.crews["lab/pod/a"].pods["uid-a"].spec.node_name == "node-0"
 
 
 def test_facts_of_a_term_that_is_over_are_void() -> None:

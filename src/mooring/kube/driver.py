@@ -173,8 +173,8 @@ class Driver:
         self.inbox.do(lambda: self._correct(event, about) if office is self._office else None)
 
     def seen(self, pod: Pod) -> None:
-        """Take a pod as it is now."""
-        self.inbox.do(lambda: self.world.put_pod(pod))
+        """Take a pod as it was when somebody looked; it may be gone by now."""
+        self.inbox.do(lambda: self._intake.look_at(pod))
 
     def gone(self, pod: Pod) -> None:
         """Take that a pod is gone."""

@@ -38,6 +38,14 @@ class Intake:
                 self._drop(change.kind, change.object)
         return len(batch)
 
+    def look_at(self, pod: Pod) -> None:
+        """Take in a pod that was read by its name, unless it is known to be gone.
+
+        The look may be older than what the watch says, and nobody would say again that it is gone.
+        """
+        if pod.metadata.uid in self._known.get(PODS, {}):
+            self._world.put_pod(pod)
+
     def _replace(self, kind: Resource, objects: Iterable[Any]) -> int:
         known = self._known.setdefault(kind, {})
         there = {each.metadata.uid: each for each in objects}
