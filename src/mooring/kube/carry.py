@@ -1,7 +1,8 @@
 """Carries a plan out: bindings, evictions, nominations. What came of each is a fact for the loop.
 
 A bind whose answer was lost is looked up, for as long as that takes, before anything else is done
-with its pod: its room is not free before it is known that it is not there. A task whose pod does
+with its pod: its room is not free before it is known that it is not there. Until then the pod gets
+no other place, even if the node is gone: it is as if it did not exist yet. A task whose pod does
 not exist yet keeps its place for a while: its controller is about to make it.
 """
 
@@ -185,7 +186,7 @@ class Carrier:
             else:
                 del self._expected[spot]
         for (workload, group), nodes in expected.items():
-            found = self._world.seat(workload, group, nodes)
+            found = self._world.seat(workload, group, nodes, self._binding)
             for task in nodes:
                 spot = (workload, group, task)
                 place = self._expected[spot]
@@ -200,7 +201,7 @@ class Carrier:
     def _bind_all(self, bind: Bind, now: float) -> None:
         placement, world = bind.placement, self._world
         nodes = dict(zip(placement.tasks, placement.nodes, strict=True))
-        found = world.seat(bind.workload, placement.group, nodes)
+        found = world.seat(bind.workload, placement.group, nodes, self._binding)
         is_mig = world.uses_mig(bind.workload, placement.group)
         for task, devices in zip(placement.tasks, placement.devices, strict=True):
             text = devices_text(devices, mig=is_mig) if devices else ""

@@ -15,7 +15,7 @@ from mooring.kube.problems import Problem
 from mooring.model.workload import TaskState, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,14 @@ class Crew:
         meta = self.pods[uid].metadata
         return -1 if rank is None else rank, meta.creation_timestamp, meta.name
 
-    def pick(self, group: str, tasks: Iterable[int]) -> dict[int, str]:
+    def pick(
+        self, group: str, tasks: Iterable[int], without: Container[str] = ()
+    ) -> dict[int, str]:
         """Return who of the pool gets which task: the one of that rank, else the first one left.
 
         Ranks have holes while a pod is not made again; who has a higher one need not wait for it.
         """
-        tasks, pool = tuple(tasks), list(self.pool(group))
+        tasks, pool = tuple(tasks), [uid for uid in self.pool(group) if uid not in without]
         ranks = {uid: self.members[uid].rank for uid in pool}
         by_rank = {rank: uid for uid, rank in reversed(ranks.items()) if rank is not None}
         found = {task: by_rank[task] for task in tasks if task in by_rank}

@@ -27,7 +27,7 @@ from mooring.model.events import Adopted, Ended, Event, Submitted, TasksChanged,
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from mooring.kube.kin import Owners
     from mooring.kube.objects import Namespace, ObjectMeta, Pod, PodDisruptionBudget
@@ -298,12 +298,17 @@ class World:
 
     # -- what is carried out ----------------------------------------------------------------
 
-    def seat(self, workload: str, group: str, nodes: Mapping[int, str]) -> dict[int, Pod]:
-        """Give tasks that are bound to nodes their pods; those that have none yet are left out."""
+    def seat(
+        self, workload: str, group: str, nodes: Mapping[int, str], without: Container[str] = ()
+    ) -> dict[int, Pod]:
+        """Give tasks that are bound to nodes their pods; those that have none yet are left out.
+
+        Pods `without` get none, by their uid.
+        """
         crew = self.crews.get(workload)
         if crew is None:
             return {}
-        found = crew.pick(group, nodes)
+        found = crew.pick(group, nodes, without)
         for task, uid in found.items():
             crew.seat(uid, Seat(group, task, nodes[task]))
         return {task: crew.pods[uid] for task, uid in found.items()}

@@ -1,0 +1,160 @@
+"""The loop with a real engine and real hands, and a server that answers when a story wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from mooring.engine import Engine
+from mooring.kube.carry import Carrier
+from mooring.kube.driver import Driver, Inbox, Office
+from mooring.kube.errors import ApiError
+from mooring.kube.kin import Owners
+from mooring.kube.objects import Unreadable, read_node
+from mooring.kube.resources import NODES, PODS
+from mooring.kube.watch import Change
+from mooring.kube.world import World
+from mooring.model.memory import Memory
+from mooring.model.queues import Queue
+from mooring.model.settings import Policy
+from mooring.model.topology import Topology
+from mooring.model.workload import TaskState
+from tests.kube.manifests import Json, as_pod, pod
+from tests.kube.plane import node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from mooring.kube.tell import Tell
+    from mooring.kube.watch import Verb
+
+
+class Hearer:
+    """Hears nothing."""
+
+    def cycle(self, *_: object) -> None:
+        pass
+
+    def bound(self, _: float) -> None:
+        pass
+
+    def refused(self) -> None:
+        pass
+
+
+class Server:
+    """Keeps binds until it is told what to answer."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[str, asyncio.Future[None]]] = []
+        """To which nodes, of binds that have no answer yet."""
+
+    async def bind(self, _: str, __: str, node: str, **___: object) -> None:
+        answer = asyncio.get_running_loop().create_future()
+        self.open.append((node, answer))
+        try:
+            await answer
+        finally:
+            self.open.remove((node, answer))
+
+    @property
+    def nodes(self) -> list[str]:
+        return [node for node, _ in self.open]
+
+
+class Stage:
+    """A leader, and what it sees."""
+
+    def __init__(self, tell: Callable[[World], Tell] | None = None) -> None:
+        self.server, self.world = Server(), World(Topology(), Owners())
+        self.driver = Driver(self.world, Inbox(), cast("Any", Hearer()))
+        self.engine = Engine(Topology(), Policy(), Memory(), (Queue("default"),))
+        client = cast("Any", self.server)
+        told = tell(self.world) if tell else None
+        self.driver._office = Office(self.engine, self.engine, client, told)
+        self.carrier = self.driver._carrier = Carrier(client, self.world, self.driver)
+        self.work = asyncio.create_task(self.carrier.run())
+        self.world.begin()
+
+    def sees(self, *pods: Json, verb: Verb = "put") -> None:
+        self.driver.inbox.put([Change(PODS, verb, as_pod(each)) for each in pods])
+
+    def sees_node(self, name: str, verb: Verb = "put") -> None:
+        found = read_node(node(name, 8))
+        assert not isinstance(found, Unreadable)
+        self.driver.inbox.put([Change(NODES, verb, found)])
+
+    async def cycle(self) -> None:
+        """Decide, and let hands begin."""
+        self.driver.cycle()
+        await self.passes()
+
+    async def passes(self) -> None:
+        """Let all go on that can."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if self.work.done():
+            self.work.result()
+
+    def states(self, workload: str) -> str:
+        members = self.engine.entries()[workload].members["main"]
+        return "".join(TaskState(each).name[0] for each in members.states)
+
+
+def play(story: Callable[[], Coroutine[None, None, None]]) -> None:
+    asyncio.run(story())
+
+
+def versioned(number: int, **more: Any) -> Json:
+    return pod("a", gpus=8, resourceVersion=str(number), **more)
+
+
+async def _loses_its_node() -> Stage:
+    """Let a node leave while a pod is being bound to it, and another one come."""
+    stage = Stage()
+    stage.sees_node("node-0")
+    stage.sees(versioned(1))
+    await stage.cycle()
+    assert stage.server.nodes == ["node-0"]
+    stage.sees_node("node-0", "gone")
+    stage.sees_node("node-1")
+    stage.sees(versioned(2))  # a condition, say
+    await stage.cycle()
+    await stage.cycle()
+    return stage
+
+
+def test_a_pod_gets_no_other_place_before_its_bind_is_answered() -> None:
+    """Two binds under way: one could be made that nobody knows of, and the process ended by it."""
+
+    async def story() -> None:
+        stage = await _loses_its_node()
+        assert stage.server.nodes == ["node-0"]
+        stage.server.open[0][1].set_exception(ApiError(422, "Invalid", "no such node"))
+        await stage.passes()
+        await stage.cycle()
+        assert stage.server.nodes == ["node-1"]
+        assert stage.states("lab/pod/a") == "A", "that the other was refused is not about this one"
+        stage.server.open[0][1].set_result(None)
+        await stage.passes()
+        stage.sees(versioned(3, node="node-1"))
+        await stage.cycle()
+        assert stage.states("lab/pod/a") == "B"
+
+    play(story)
+
+
+def test_a_pod_that_was_bound_to_a_node_that_is_gone_waits_for_its_controller() -> None:
+    async def story() -> None:
+        stage = await _loses_its_node()
+        stage.server.open[0][1].set_result(None)
+        await stage.passes()
+        stage.sees(versioned(3, node="node-0"))
+        await stage.cycle()
+        assert not stage.server.nodes
+        stage.sees(versioned(3, node="node-0"), verb="gone")
+        stage.sees(pod("a", gpus=8, uid="another"))
+        await stage.cycle()
+        assert stage.server.nodes == ["node-1"]
+
+    play(story)
