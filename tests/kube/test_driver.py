@@ -6,12 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from mooring.engine import Engine
+from mooring.kube import carry
+from mooring.kube.audience import Audience
 from mooring.kube.carry import Carrier
 from mooring.kube.driver import Driver, Inbox, Office
 from mooring.kube.errors import ApiError
 from mooring.kube.kin import Owners
 from mooring.kube.objects import Unreadable, read_node
 from mooring.kube.resources import NODES, PODS
+from mooring.kube.tell import Tell
 from mooring.kube.watch import Change
 from mooring.kube.world import World
 from mooring.model.memory import Memory
@@ -25,7 +28,8 @@ from tests.kube.plane import node
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from mooring.kube.tell import Tell
+    import pytest
+
     from mooring.kube.watch import Verb
 
 
@@ -56,6 +60,9 @@ class Server:
             await answer
         finally:
             self.open.remove((node, answer))
+
+    async def patch(self, *_: object, **__: object) -> None:
+        pass
 
     @property
     def nodes(self) -> list[str]:
@@ -140,6 +147,67 @@ def test_a_pod_gets_no_other_place_before_its_bind_is_answered() -> None:
         stage.sees(versioned(3, node="node-1"))
         await stage.cycle()
         assert stage.states("lab/pod/a") == "B"
+
+    play(story)
+
+
+def misread(number: int) -> Json:
+    return pod(f"p{number}", annotations={"mooring.dev/min": "many"})
+
+
+def told_by(world: World) -> Tell:
+    return Tell(cast("Any", None), Audience(world))
+
+
+def test_of_workloads_that_are_gone_no_text_is_kept() -> None:
+    """The engine never heard of them, and could not say that they ended."""
+
+    async def story() -> None:
+        stage = Stage(told_by)
+        tell = stage.driver._office.tell if stage.driver._office else None
+        assert tell is not None
+        stage.sees(*map(misread, range(3)))
+        await stage.cycle()
+        assert len(tell._told) == 3
+        stage.sees(misread(0), misread(1), verb="gone")
+        await stage.cycle()
+        assert list(tell._told) == ["lab/pod/p2"] == list(tell._walks)
+
+    play(story)
+
+
+def test_nominations_of_pods_that_are_gone_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry, "TIDY", 10)
+
+    async def story() -> None:
+        stage = Stage()
+        stage.sees(pod("stays"))
+        await stage.cycle()
+        for name in ("stays", *map(str, range(100))):
+            stage.sees(pod(name))
+            await stage.cycle()
+            stage.carrier._name(as_pod(pod(name)), "node-0")
+            await stage.passes()
+            if name != "stays":
+                stage.sees(pod(name), verb="gone")
+        assert len(stage.carrier._nominated) <= 10
+        assert stage.carrier._nominated["uid-stays"] == "node-0"
+
+    play(story)
+
+
+def test_a_standby_keeps_nothing_of_workloads_that_are_gone() -> None:
+    async def story() -> None:
+        stage = Stage()
+        stage.sees(pod("a"), pod("b"), misread(0))
+        await stage.driver.look_around()
+        stage.sees(pod("a"), misread(0), verb="gone")
+        await stage.driver.look_around()
+        assert list(stage.world.crews) == ["lab/pod/b"] == list(stage.world._joined)
+        stage.world.begin()
+        stage.sees_node("node-0")
+        await stage.cycle()
+        assert stage.states("lab/pod/b") == "A"
 
     play(story)
 

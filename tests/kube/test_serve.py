@@ -16,7 +16,7 @@ from mooring.kube.meters import Meters
 from mooring.kube.serve import ADDRESS, Address, Health, Server
 from mooring.kube.store import DROPPED, Counts, Store
 from mooring.kube.tell import Tell
-from mooring.model.events import NodeJoined, Submitted
+from mooring.model.events import Ended, NodeJoined, Submitted
 from mooring.model.plan import Evict, NoRoom, Plan, Waiting
 from mooring.model.queues import Queue, Quota
 from mooring.model.topology import Topology
@@ -96,6 +96,14 @@ def scrape(given: Meters, *paths: str, health: Health | None = None) -> list[tup
         return found
 
     return asyncio.run(run())
+
+
+def test_no_word_is_kept_of_workloads_that_have_ended_though_nobody_reads_the_numbers() -> None:
+    found = meters()
+    found.cycle(1010.0, [], Plan(waiting=(Waiting("y", (NoRoom("main", "cluster", 8, 5),)),)), 0.0)
+    assert "y" in found._words
+    found.cycle(1015.0, [Ended("y")], Plan(), 0.0)
+    assert "y" not in found._words
 
 
 def test_the_numbers_of_a_small_cluster() -> None:

@@ -44,6 +44,8 @@ REFUSED_S = 60.0
 """So long a workload is left in peace after a budget refused its eviction."""
 FAILED_S = 5.0
 """So long after an eviction failed for another reason."""
+TIDY = 1000
+"""From so many nominations on it is looked which of them are of pods that are gone."""
 TRIES = 5
 _FIRST_PAUSE_S = 0.05
 _MOST_PAUSE_S = 2.0
@@ -112,6 +114,8 @@ class Carrier:
         """Pods on which a node is being written."""
         self._nominated: dict[str, str] = {}
         """Node that stands on a waiting pod."""
+        self._tidy_at = TIDY
+        """With so many nominations those of pods that are gone are forgotten."""
         self._under_way = 0
 
     @property
@@ -364,6 +368,14 @@ class Carrier:
         if uid not in self._naming:
             self._naming.add(uid)
             self._do(self._write_nomination(pod))
+        if len(self._nominated) >= self._tidy_at:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget nominations of pods that are gone."""
+        knows, named = self._world.knows, self._nominated
+        self._nominated = {uid: node for uid, node in named.items() if knows(uid)}
+        self._tidy_at = max(TIDY, 2 * len(self._nominated))
 
     async def _write_nomination(self, pod: Pod) -> None:
         meta, written = pod.metadata, None

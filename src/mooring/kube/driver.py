@@ -217,6 +217,7 @@ class Driver:
         """Wait for something to happen and keep the world up to date; nothing is decided."""
         await self.inbox.wait(LOOK_S)
         self.inbox.take(self._intake)
+        self.world.stand_by()
 
     async def lead(self, office: Office, beat: Callable[[], None]) -> str:
         """Tell the engine all that is known, and decide until we are stopped; return why.
@@ -315,7 +316,10 @@ class Driver:
             carrier.carry_out(plan, now)
         else:
             self._advice.hear(plan)
+        ended = world.take_forgotten()
         if office.tell is not None:
+            for name in ended:
+                office.tell.forget(name)
             self._tell_people(office.tell, plan)
         observed, self._observed = self._observed, []
         self._hearer.cycle(now, observed, plan, took)

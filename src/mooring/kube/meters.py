@@ -17,6 +17,7 @@ from prometheus_client.metrics import disable_created_metrics
 from mooring import __version__
 from mooring.kube.verdict import word_of
 from mooring.metrics.live import Live
+from mooring.model.events import Ended
 from mooring.model.plan import Bind, Evict
 from mooring.model.resources import CPU, GPU, MEMORY
 
@@ -125,6 +126,9 @@ class Meters:
         self._decide.observe(seconds)
         evicted = {d.workload: d.cause for d in plan.decisions if isinstance(d, Evict)}
         self._evictions.update(evicted.values())
+        for event in events:
+            if isinstance(event, Ended):
+                self._words.pop(event.workload, None)
         for waiting in plan.waiting:
             if waiting.reasons:
                 self._words[waiting.workload] = word_of(waiting.reasons)[0]

@@ -102,6 +102,8 @@ class World:
         """Crews that were not told to the engine because their terms cannot be judged yet."""
         self._joined: dict[str, None] = {}
         """Crews with pods that were not there before."""
+        self._forgotten: dict[str, None] = {}
+        """Crews that ended, known to the engine or not."""
         self._news: dict[str, None] = {}
         """Crews with other problems than before."""
         self._around = Around(self.namespaces, frozenset())
@@ -346,6 +348,10 @@ class World:
         uid = crew.taken.get((group, task)) if crew else None
         return crew.pods.get(uid) if crew and uid else None
 
+    def knows(self, uid: str) -> bool:
+        """Return whether a pod of ours is there."""
+        return uid in self._crew_of
+
     def refuse(self, workload: str, until: float) -> None:
         """Note that a budget did not let a workload go."""
         self._refused[workload] = until
@@ -364,6 +370,11 @@ class World:
         """Return the workloads that have new pods, once."""
         joined, self._joined = self._joined, {}
         return list(joined)
+
+    def take_forgotten(self) -> list[str]:
+        """Return the workloads that have ended, once, also of those that were never understood."""
+        forgotten, self._forgotten = self._forgotten, {}
+        return list(forgotten)
 
     def take_held(self) -> list[str]:
         """Return the workloads that wait for an engine that can judge their terms, once each."""
@@ -404,6 +415,16 @@ class World:
             crew.seats.clear()
             crew.taken.clear()
         self._dirty = dict.fromkeys(self.crews)
+
+    def stand_by(self) -> None:
+        """Forget workloads whose pods are gone, while there is no engine to be told so."""
+        dirty, self._dirty = self._dirty, {}  # one that begins is told all
+        self.grouping.take_touched()
+        for name in dirty:
+            crew = self.crews.get(name)
+            if crew is not None and not crew.pods:
+                self._forget(crew)
+        self._forgotten.clear()
 
     def settle(self, now: float, entries: Mapping[str, Entry], observe: Observe) -> None:
         """Tell the engine all that is new: nodes, then who ends or runs, then who comes."""
@@ -563,7 +584,9 @@ class World:
         self._short.pop(crew.name, None)
         self._held.pop(crew.name, None)
         self._joined.pop(crew.name, None)
+        self._forgotten[crew.name] = None
         if not crew.pods:
+            self._news.pop(crew.name, None)
             del self.crews[crew.name]
             self.grouping.forget(crew.name)
 
