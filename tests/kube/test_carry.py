@@ -108,8 +108,9 @@ def play(server: Server, *steps: Callable[[Carrier], None]) -> Desk:
         task = asyncio.create_task(carrier.run())
         for step in steps:
             step(carrier)
-        await carrier.rest(5)
-        assert not carrier.is_busy
+        async with asyncio.timeout(5):
+            while carrier.is_busy:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         task.cancel()
 
     asyncio.run(story())
@@ -187,6 +188,76 @@ def test_all_that_waits_for_its_turn_ends_with_the_term() -> None:
     server = Server(bind=[NotLeader("deposed")])
     desk = play(server, bind, *[evict] * 100)
     assert set(desk.told) == {"stop", "TasksChanged pending"}
+
+
+# -- at the end of a term -----------------------------------------------------------------------
+
+
+class Silent(Server):
+    """Answers when it is let."""
+
+    def __init__(self, **answers: list[object]) -> None:
+        super().__init__(**answers)
+        self.speaks = asyncio.Event()
+
+    async def _do(self, what: str) -> object:
+        self.asked.append(what)
+        await self.speaks.wait()
+        self.asked.pop()
+        return await super()._do(what)
+
+
+def end(server: Silent, *steps: Callable[[Carrier], None], speaks: bool = True) -> bool:
+    """Do some steps, and stop; return whether all that was sent has ended."""
+
+    async def story() -> bool:
+        carrier = Carrier(cast("Client", server), cast("World", Desk()), Desk())
+        task = asyncio.create_task(carrier.run())
+        for step in steps:
+            step(carrier)
+        await asyncio.sleep(0.01)
+        resting = asyncio.create_task(carrier.rest(5.0 if speaks else 0.01))
+        await asyncio.sleep(0)
+        if speaks:
+            server.speaks.set()
+        is_done = await resting
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return is_done
+
+    return asyncio.run(story())
+
+
+def bind_another(number: int) -> Callable[[Carrier], None]:
+    another = as_pod(pod(f"p{number}"))
+    return lambda carrier: carrier._begin((f"lab/pod/p{number}", "main", 0), another, PLACE)
+
+
+def test_who_stops_begins_nothing_more() -> None:
+    server = Silent()
+    assert end(server, *map(bind_another, range(200)))
+    assert len(server.asked) == carry.WORKERS
+
+
+def test_who_stops_does_not_evict_who_was_being_bound() -> None:
+    server = Silent()
+    assert end(server, bind, evict, *[evict] * carry.WORKERS)
+    assert server.asked == ["bind"]
+
+
+@pytest.mark.parametrize(
+    ("step", "answers"), [(bind, {"bind": [LOST]}), (evict, {"evict": [LOST]})]
+)
+def test_who_stops_tries_nothing_again(
+    step: Callable[[Carrier], None], answers: dict[str, list[object]]
+) -> None:
+    server = Silent(get=[WAITS], **answers)
+    assert end(server, step)
+    assert server.asked == [*answers, "get"]
+
+
+def test_who_stops_knows_whether_something_is_still_under_way() -> None:
+    assert not end(Silent(), bind, speaks=False)
 
 
 # -- what the loop makes of it ------------------------------------------------------------------

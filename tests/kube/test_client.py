@@ -607,6 +607,37 @@ def test_a_write_that_is_cancelled_leaves_no_answer_to_the_next() -> None:
     scripted([Answer(201, {"n": 1}, after_s=0.2), Answer(201, {"n": 2})], story)
 
 
+@pytest.mark.parametrize("answer", [CUT, Answer(201, after_s=60)])
+def test_a_write_without_an_answer_is_under_way_until_the_server_gives_up(answer: Answer) -> None:
+    """Who cancels it, or loses the connection, does not know whether it is done, nor when."""
+
+    async def story(client: Client, server: Scripted) -> None:
+        task = asyncio.create_task(client.bind("lab", "a", "n"))
+        while not server.seen:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        if not answer.cut:
+            task.cancel()
+        (error,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(error, Unanswered if answer.cut else asyncio.CancelledError)
+        resting = asyncio.create_task(client.at_rest())
+        await asyncio.sleep(0.01)
+        assert not resting.done()
+        await asyncio.wait_for(resting, 5)
+
+    scripted([answer], story)
+
+
+@pytest.mark.parametrize("answer", [DONE, Answer(409)])
+def test_a_write_with_an_answer_is_at_rest(answer: Answer) -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        await asyncio.gather(client.bind("lab", "a", "n"), return_exceptions=True)
+        resting = asyncio.create_task(client.at_rest())
+        await asyncio.sleep(0)
+        assert resting.done()
+
+    scripted([answer], story)
+
+
 def test_a_repeated_write_asks_the_fence_again() -> None:
     async def story(client: Client, server: Scripted) -> None:
         def fence() -> None:

@@ -142,6 +142,30 @@ def test_all_pods_of_a_gang_are_told_and_one_event_is_written() -> None:
     assert (tell.counts.conditions, tell.counts.events) == (20, 1)
 
 
+def test_who_stops_ends_the_write_that_was_begun_and_begins_no_other() -> None:
+    """One that is broken off may still be at the server: nobody could say when that is over."""
+    ended: list[str] = []
+
+    class Slow(Server):
+        async def _answer(self) -> None:
+            await asyncio.sleep(0.1)
+            ended.append("condition or event")
+
+    async def run() -> None:
+        server = Slow()
+        server.add("lab/job/a", 20)
+        tell = Tell(server, server, FAST)
+        tell.start()
+        tell.hear(Plan(waiting=(ROOM,)))
+        await asyncio.sleep(0.01)
+        assert tell._writing == 2
+        await tell.stop(0.0)
+        assert len(ended) == 2
+        assert not tell.backlog
+
+    asyncio.run(run())
+
+
 def test_what_is_unchanged_is_not_written_again() -> None:
     server = Server()
     server.add("lab/job/a", 5)

@@ -117,6 +117,8 @@ class Carrier:
         self._tidy_at = TIDY
         """With so many nominations those of pods that are gone are forgotten."""
         self._under_way = 0
+        self._is_resting = False
+        """Whether nothing more is begun."""
 
     @property
     def next_at(self) -> float | None:
@@ -135,8 +137,7 @@ class Carrier:
                 for _ in range(WORKERS):
                     group.create_task(self._work())
         finally:
-            while not self._jobs.empty():
-                self._jobs.get_nowait().close()
+            self._drop_jobs()
 
     async def _work(self) -> None:
         while True:
@@ -149,17 +150,28 @@ class Carrier:
             finally:
                 self._under_way -= 1
 
-    async def rest(self, seconds: float) -> None:
-        """Return when nothing is under way any more, or the time is over."""
+    async def rest(self, seconds: float) -> bool:
+        """Begin nothing more, and wait for what is under way; return whether it ended in time."""
+        self._is_resting = True
+        self._drop_jobs()
         try:
             async with asyncio.timeout(seconds):
                 while self.is_busy:  # noqa: ASYNC110 (at the end of a term only)
                     await asyncio.sleep(0.005)
         except TimeoutError:
             _LOG.warning("writes under way at the end", extra=fields(count=self._under_way))
+            return False
+        return True
 
     def _do(self, job: Coroutine[None, None, None]) -> None:
         self._jobs.put_nowait(job)
+        if self._is_resting:
+            self._drop_jobs()
+
+    def _drop_jobs(self) -> None:
+        """Let nobody do what nobody has begun; evictions come after the binds they wait for."""
+        while not self._jobs.empty():
+            self._jobs.get_nowait().close()
 
     # -- a plan -----------------------------------------------------------------------------
 
@@ -237,6 +249,8 @@ class Carrier:
         """Try to bind a pod until it is known what came of it; return whether it has a node."""
         backoff = Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
         for _ in range(TRIES):
+            if self._is_resting:
+                return False  # whoever leads next looks at the world first
             why = await self._try_to_bind(pod, place)
             if why is not None:
                 if why:
@@ -319,6 +333,8 @@ class Carrier:
             return
         backoff = Backoff(_FIRST_PAUSE_S, _MOST_PAUSE_S)
         for _ in range(TRIES):
+            if self._is_resting:
+                return
             try:
                 await self._client.evict(
                     pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid

@@ -250,8 +250,27 @@ class Client:
             await self._wire.close()
 
     async def at_rest(self) -> None:
-        """Return when no write of this client is under way."""
+        """Return when no write of this client is under way.
+
+        One without an answer is, until the server has given up on it: that nobody waits for it
+        any more, or that its connection is lost, does not stop it.
+        """
         await self._rest.wait()
+
+    def _begin_write(self) -> None:
+        self._writing += 1
+        self._rest.clear()
+
+    def _end_write(self) -> None:
+        self._writing -= 1
+        if not self._writing:
+            self._rest.set()
+
+    def _leave_alone(self) -> None:
+        """Let a write that may be at the server count until that has given up on it."""
+        self._begin_write()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.limits.write_timeout_s, self._end_write)
 
     # Reads.
 
@@ -429,14 +448,11 @@ class Client:
             return await self._send(method, path, body, resource, how)
         # The server gives up too: what was sent before a lease ended is not done long after it.
         path += ("&" if "?" in path else "?") + self._give_up
-        self._writing += 1
-        self._rest.clear()
+        self._begin_write()
         try:
             return await self._send(method, path, body, resource, how)
         finally:
-            self._writing -= 1
-            if not self._writing:
-                self._rest.set()
+            self._end_write()
 
     async def _send(
         self, method: str, path: str, body: bytes | None, resource: Resource | str, how: How
@@ -496,8 +512,14 @@ class Client:
             raise Unreachable(f"{_words(error)}: {method} {path}") from error
         except (Lost, aiohttp.ClientError, OSError) as error:
             self._seen(method, resource, 0, started)
-            kind = Unreachable if method == "GET" else Unanswered
-            raise kind(f"{_words(error)}: {method} {path}") from error
+            if method == "GET":
+                raise Unreachable(f"{_words(error)}: {method} {path}") from error
+            self._leave_alone()
+            raise Unanswered(f"{_words(error)}: {method} {path}") from error
+        except asyncio.CancelledError:
+            if method != "GET":
+                self._leave_alone()
+            raise
         self._seen(method, resource, answer.status, started)
         if answer.status < 300:
             return answer.body

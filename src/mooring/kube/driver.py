@@ -13,6 +13,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
@@ -247,13 +248,21 @@ class Driver:
                     work.result()
             return self._stopped
         finally:
-            if self._carrier is not None and office.client is not None:
-                # Nothing that was sent may be done after we have looked at the world again.
-                await self._carrier.rest(office.client.limits.write_timeout_s + REST_S)
-            self._carrier = self._office = None
-            if work is not None:
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
+            await self._rest(office.client, work)
+
+    async def _rest(self, client: Client | None, work: asyncio.Task[None] | None) -> None:
+        """End what is under way: nothing that was sent may be done after the world is looked at."""
+        carrier, is_done = self._carrier, True
+        if carrier is not None and client is not None:
+            is_done = await carrier.rest(client.limits.write_timeout_s + REST_S)
+        self._carrier = self._office = None
+        if work is not None:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+        if client is not None and not is_done:
+            with suppress(TimeoutError):  # by then the server has given up, whoever else writes
+                async with asyncio.timeout(client.limits.write_timeout_s + REST_S):
+                    await client.at_rest()
 
     def _refusal(self, workload: Workload) -> str:
         """Return why a workload may not use its queue, by the policy in force."""

@@ -50,6 +50,8 @@ _TRIES = 3
 """How often a condition is tried whose pod changes meanwhile."""
 _AGAIN_S = 0.5
 _POLITE_S = 0.02
+_LAST_S = 1.0
+"""So long the last write has: one that is broken off may still be made, and others wait for it."""
 _SERIES_S = 3600.0
 """How long the API server keeps Events, as a rule."""
 _MOST_SERIES = 4096
@@ -379,15 +381,21 @@ class Tell:
         ]
 
     async def stop(self, within_s: float = 2.0) -> None:
-        """Write what waits for at most so long, then no more."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                while self._tasks and (self._busy_with() or self._writing):  # noqa: ASYNC110 (bounded)
-                    await asyncio.sleep(_POLITE_S)
+        """Write what waits for at most so long, then no more; what was begun is ended."""
+        await self._until(lambda: not self._busy_with() and not self._writing, within_s)
+        self._give_up()
+        await self._until(lambda: not self._writing, _LAST_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        """Return when something is so, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks and not is_so():  # noqa: ASYNC110 (bounded)
+                    await asyncio.sleep(_POLITE_S)
 
     def _busy_with(self) -> bool:
         """Return whether something could be written now."""
@@ -518,6 +526,8 @@ class Tell:
 
     async def _one_event(self) -> None:
         """Write the oldest Event, or that it was so again."""
+        if not self._events:
+            return  # all was given up meanwhile
         event = self._events.popitem(last=False)[1].in_words()
         count, at = self._series.get(event.name, (0, 0.0))
         if count and event.at - at < _SERIES_S and await self._again(event, count + 1):
