@@ -638,6 +638,26 @@ def test_a_write_with_an_answer_is_at_rest(answer: Answer) -> None:
     scripted([answer], story)
 
 
+def test_connections_of_former_certificates_are_closed_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(client: Client, server: Scripted) -> None:
+        for _ in range(5):
+            await client.get(PODS, "a", Pod)
+            client.credentials.generation += 1
+            await client._wire.refresh()
+        assert len(client._wire._old) == 5  # somebody may watch on them
+        monkeypatch.setattr("mooring.kube.client.OLD_S", 0.0)
+        for _ in range(5):
+            client.credentials.generation += 1
+            await client._wire.refresh()
+            await client.get(PODS, "a", Pod)
+        assert not client._wire._old
+        assert len(client._sessions) == 1
+
+    scripted([OK], story)
+
+
 def test_a_repeated_write_asks_the_fence_again() -> None:
     async def story(client: Client, server: Scripted) -> None:
         def fence() -> None:

@@ -12,6 +12,7 @@ import logging
 import socket
 import time
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -52,6 +53,8 @@ APPLY = "application/apply-patch+yaml"
 ONE_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """What a watch of metadata alone asks for."""
 _LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+OLD_S = 900.0
+"""So long connections with a former certificate may be used by who has begun: watches."""
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Errors of making a connection: no byte of the request has left."""
 
@@ -156,7 +159,8 @@ class _Wire:
         self.connector = self._connector()
         self.lanes = Lanes(credentials)
         self._generation = credentials.generation
-        self._old: list[aiohttp.BaseConnector] = []
+        self._old: list[tuple[float, aiohttp.BaseConnector]] = []
+        """Those of former certificates, and when they were replaced."""
         self._refreshing = asyncio.Lock()
 
     def _connector(self) -> aiohttp.TCPConnector:
@@ -176,14 +180,22 @@ class _Wire:
                 await self.credentials.refresh()
             if self._generation != self.credentials.generation:
                 self._generation = self.credentials.generation
-                self._old.append(self.connector)
+                self._old.append((time.monotonic(), self.connector))
                 self.connector = self._connector()
+                await self._close_old(time.monotonic() - OLD_S)
 
     async def close(self) -> None:
         """Close all connections, and wait for nobody at the other end."""
         self.lanes.close()
-        for connector in (*self._old, self.connector):
-            await connector.close(abort_ssl=True)
+        await self._close_old(inf)
+        await self.connector.close(abort_ssl=True)
+
+    async def _close_old(self, until: float) -> None:
+        """Close connections of certificates that were replaced until then."""
+        old, self._old = self._old, [each for each in self._old if each[0] > until]
+        for at, connector in old:
+            if at <= until:
+                await connector.close(abort_ssl=True)
 
 
 class Client:
@@ -599,6 +611,7 @@ class Client:
         )
         # A write that got no answer is not repeated behind our back, not even a PUT or DELETE.
         session._retry_connection = False
+        self._sessions = {key: old for key, old in self._sessions.items() if not old.closed}
         self._sessions[id(self._wire.connector)] = session
         return session
 
