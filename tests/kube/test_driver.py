@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from mooring.engine import Engine
-from mooring.kube import carry
+from mooring.kube import carry, driver
 from mooring.kube.audience import Audience
 from mooring.kube.carry import Carrier
+from mooring.kube.client import Limits
 from mooring.kube.driver import Driver, Inbox, Office
 from mooring.kube.errors import ApiError
 from mooring.kube.kin import Owners
@@ -52,6 +53,8 @@ class Server:
     def __init__(self) -> None:
         self.open: list[tuple[str, asyncio.Future[None]]] = []
         """To which nodes, of binds that have no answer yet."""
+        self.limits = Limits(write_timeout_s=0.01)
+        self.has_rested = False
 
     async def bind(self, _: str, __: str, node: str, **___: object) -> None:
         answer = asyncio.get_running_loop().create_future()
@@ -60,6 +63,9 @@ class Server:
             await answer
         finally:
             self.open.remove((node, answer))
+
+    async def at_rest(self) -> None:
+        self.has_rested = not self.open
 
     async def patch(self, *_: object, **__: object) -> None:
         pass
@@ -147,6 +153,24 @@ def test_a_pod_gets_no_other_place_before_its_bind_is_answered() -> None:
         stage.sees(versioned(3, node="node-1"))
         await stage.cycle()
         assert stage.states("lab/pod/a") == "B"
+
+    play(story)
+
+
+def test_a_term_ends_when_nothing_that_was_broken_off_can_be_at_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "REST_S", 0.01)
+
+    async def story() -> None:
+        stage = Stage()
+        stage.sees_node("node-0")
+        stage.sees(versioned(1))
+        await stage.cycle()
+        await stage.driver._rest(cast("Any", stage.server), stage.work)
+        assert stage.work.done()
+        assert not stage.server.nodes
+        assert stage.server.has_rested
 
     play(story)
 
