@@ -431,6 +431,8 @@ def check_patience(story: QueueStory, by: Chooser) -> None:
     alone.observe(Submitted(replace(newcomer, active=False)))
     together.observe(Submitted(newcomer))
     now, before = story.now, dict[str, float]()
+    if orders[queue] == "backfill":
+        before = {name: story.engine.desk.latest.of(name) for name in story.engine.entries()}
     for _ in range(4):
         for engine in (alone, together):
             engine.decide(now)
