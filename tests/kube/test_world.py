@@ -670,3 +670,108 @@ def test_devices_that_stand_on_pods_go_before_those_that_are_assumed() -> None:
     half["spec"]["containers"][0]["resources"] = {}
     tale.sees(foreign("other", gpus=1), half, pod("b", gpus=1))
     assert not tale.decides()
+
+
+CLAIM = {"mooring.dev/gpu-fraction": "1", "mooring.dev/gpu-count": "8"}
+
+
+def claims(name: str, notes: Json, **more: Any) -> Json:
+    """Return a pod on a node that asks for nothing, and says that it has devices."""
+    found = pod(name, **{"node": "node-0", "phase": "Running", "annotations": notes, **more})
+    found["spec"]["containers"][0]["resources"] = {}
+    return found
+
+
+@pytest.mark.parametrize("count", ["8", "99"])
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "mooring"])
+@pytest.mark.parametrize("devices", [{}, {DEVICES: "0"}, {DEVICES: "0-7"}])
+def test_a_note_alone_takes_no_devices(count: str, scheduler: str, devices: Json) -> None:
+    """Anybody may write it, on a pod that he puts on a node himself: it costs him nothing."""
+    tale = Tale(nodes=1)
+    idle = claims("idle", CLAIM | devices | {"mooring.dev/gpu-count": count})
+    idle["spec"]["schedulerName"] = scheduler
+    tale.sees(idle, pod("b", gpus=8))
+    assert tale.decides() == {"b": "node-0"}
+    told = dict(tale.world.take_news())
+    if scheduler == "mooring":
+        assert "spec.nodeName" in told["lab/pod/idle~?"][0]
+
+
+def test_a_note_on_a_pod_of_others_hides_no_request() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(foreign("a", gpus=8, annotations=CLAIM), pod("b", gpus=1))
+    assert not tale.decides()
+
+
+def test_what_a_pod_requests_counts_also_where_its_note_is_not_believed() -> None:
+    tale = Tale(nodes=1)
+    idle = claims("idle", CLAIM)
+    idle["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "64"}}
+    small = pod("b", gpus=0)
+    small["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "200"}}
+    tale.sees(idle, small)
+    assert tale.tells()
+    (entry,) = [each for name, each in tale.engine.entries().items() if "foreign" in name]
+    assert dict(entry.workload.groups[0].shape.amounts)["cpu"] == 64_000
+
+
+def test_devices_that_are_not_there_close_no_node() -> None:
+    """What is written looks like a place that we gave, on a node that has no such devices."""
+    tale = Tale(nodes=1)
+    notes = {"mooring.dev/gpu-fraction": "1", "mooring.dev/gpu-count": "20"}
+    tale.sees(claims("idle", notes | {DEVICES: ",".join(map(str, range(20)))}))
+    assert len(tale.stumbles()) == 2, "of the workload, and of its pod by itself"
+    ((name, _),) = tale.world.take_news()
+    assert name == "lab/pod/idle"
+    tale.sees(pod("b", gpus=8))
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_devices_that_are_given_to_another_are_not_taken_from_it() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(pod("a", gpus=8))
+    tale.decides()
+    tale.sees(claims("idle", CLAIM | {DEVICES: "0,1,2,3,4,5,6,7"}))
+    assert tale.stumbles()
+    tale.loses(tale.pods["a"])
+    tale.sees(pod("b", gpus=8))
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_a_pod_that_waited_for_a_part_and_is_put_somewhere_by_hand_has_none() -> None:
+    tale = Tale(nodes=1)
+    waits = claims("idle", CLAIM | {"mooring.dev/queue": "default"}, phase="Pending")
+    del waits["spec"]["nodeName"]
+    tale.sees(waits)
+    tale.tells()
+    tale.turns("idle", "Running", node="node-0")
+    tale.sees(pod("b", gpus=8))
+    assert tale.decides() == {"b": "node-0"}
+
+
+def test_parts_that_we_gave_are_known_to_the_next_life() -> None:
+    """Also of a pod whose owner is gone, and of one that is told by itself."""
+    tale = Tale(nodes=1, gpus=2)
+    half = {"mooring.dev/gpu-fraction": "0.5", DEVICES: "0"}
+    tale.sees(claims("a", half), claims("b", half, owner=job("gone")))
+    tale.sees(pod("c", gpus=2))
+    assert not tale.decides()
+    tale.loses(tale.pods["a"])
+    assert not tale.decides()
+    tale.loses(tale.pods["b"])
+    assert tale.decides() == {"c": "node-0"}
+
+
+def test_work_that_was_not_taken_is_tried_again() -> None:
+    """Until then its pods take their room one by one; then it is charged as before."""
+    tale = Tale(nodes=1, gpus=2)
+    for name in ("a", "b", "c"):
+        tale.sees(pod(name, gpus=1, node="node-0", phase="Running"))
+    tale.stumbles()
+    tale.loses(tale.pods["a"])
+    tale.tells()
+    assert "lab/foreign/c" in tale.engine.entries()
+    tale.now += 31
+    assert tale.tells() == ["Ended", "Adopted"]
+    assert tale.states("lab/pod/c") == "R"
+    assert "lab/foreign/c" not in tale.engine.entries()

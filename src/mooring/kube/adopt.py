@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.kube.convert import seen
+from mooring.kube.convert import claim, seen
 from mooring.kube.crew import Seat, is_over, state_of
 from mooring.kube.devices import devices_mask
 from mooring.kube.moments import seconds
 from mooring.kube.names import DEVICES
+from mooring.kube.problems import Problem
 from mooring.model.events import Adopted, Ended
 from mooring.model.workload import Placement, PodGroup, Shape, TaskState, Workload
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 OTHERS = "(other schedulers)"
 """Queue of pods that another scheduler placed: no policy has it, so nothing is charged."""
+_UNPLACED = "leave out spec.nodeName: parts of devices count only where this scheduler chose them;"
 
 
 def adopted(crew: Crew, workload: Workload, estate: Estate, done: Done) -> Adopted:
@@ -125,6 +127,18 @@ def devices_of(pod: Pod, shape: Shape) -> int:
     return mask
 
 
+def disproof(pod: Pod, shape: Shape) -> Problem | None:
+    """Return why it is not believed that a pod has the part of devices that it claims.
+
+    It is where the devices that were chosen stand on it: they are written with its place. None:
+    it is believed, or claims nothing, or has no place to have them at.
+    """
+    claimed = claim(pod) if pod.spec.node_name and not is_over(pod) else None
+    if claimed is None or devices_of(pod, shape):
+        return None
+    return Problem(*claimed, f"{_UNPLACED} {DEVICES} names no {shape.gpus}")
+
+
 def refusal(queues: Mapping[str, Queue], workload: Workload) -> str:
     """Return why a workload may not use its queue, whoever let it run; empty: it may.
 
@@ -143,9 +157,13 @@ def refusal(queues: Mapping[str, Queue], workload: Workload) -> str:
 
 
 class Foreigners:
-    """Pods that other schedulers have placed: they are there, and nobody makes them leave."""
+    """Pods that other schedulers have placed: they are there, and nobody makes them leave.
 
-    def __init__(self) -> None:
+    Pods of ours are among them that nobody could make sense of.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
         self._pods: dict[str, Pod] = {}
         self._told: dict[str, tuple[str, str]] = {}
         """By uid: the name that it was told by, and its node."""
@@ -171,6 +189,14 @@ class Foreigners:
             self._on.get(pod.spec.node_name, {}).pop(uid, None)
             self._changed[uid] = None
 
+    def take_back(self, uid: str) -> Ended | None:
+        """Forget a pod that is told otherwise; return what ends, if the engine knows it."""
+        self.drop(uid)
+        self._changed.pop(uid, None)
+        self.unplaced.pop(uid, None)
+        told = self._told.pop(uid, None)
+        return Ended(told[0]) if told else None
+
     def look_at(self, node: str) -> None:
         """Look again at those on a node that came, changed or left."""
         self._changed |= self._on.get(node, {})
@@ -185,6 +211,14 @@ class Foreigners:
         """Note that the engine did not take one, of whom it was just told."""
         self.unplaced[uid] = self._told.pop(uid)[1]
 
+    def without_claim(self, uid: str, around: Around) -> Adopted | None:
+        """Return one that the engine did not take, with nothing but its requests; None: it was."""
+        pod = self._pods[uid]
+        return _foreign(pod, around) if self._may_claim(pod) and claim(pod) else None
+
+    def _may_claim(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name == self._scheduler
+
     def events(self, estate: Estate, around: Around) -> Iterator[tuple[str, Event]]:
         """Yield who came and who left, with their uids."""
         changed, self._changed = {**self._changed, **dict.fromkeys(self.unplaced)}, {}
@@ -198,14 +232,16 @@ class Foreigners:
                 yield uid, Ended(told[0])
                 told = None
             if pod is not None and is_there and told is None:
-                event = _foreign(pod, around)
+                event = _foreign(pod, around, claims=self._may_claim(pod))
                 self._told[uid] = event.workload.name, pod.spec.node_name
                 yield uid, event
 
 
-def _foreign(pod: Pod, around: Around) -> Adopted:
+def _foreign(pod: Pod, around: Around, *, claims: bool = False) -> Adopted:
     """Return a pod that another scheduler placed, as a workload."""
-    shape = seen(pod, around)
+    shape = seen(pod, around, claims=claims)
+    if claims and disproof(pod, shape):
+        shape = seen(pod, around)
     meta, node = pod.metadata, pod.spec.node_name
     name = f"{meta.namespace}/foreign/{meta.name}"
     since = seconds(pod.status.start_time) or seconds(meta.creation_timestamp) or 0.0

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.kube.annotations import Annotations
+from mooring.kube.convert import claim
 from mooring.kube.describe import Setting, describe
 from mooring.kube.family import UNREADABLE, Family, Membership, Sibling, says_the_same
 from mooring.kube.kin import Missing, Owners, Top
@@ -105,7 +106,7 @@ class Grouping:
         """Return where a pod belongs; it stays there while its owner is gone."""
         uid = pod.metadata.uid
         sibling = self._sibling_of.get(uid)
-        if sibling is not None and _is_same(sibling.pods[uid], pod):
+        if sibling is not None and self._is_as_before(sibling.pods[uid], pod):
             return self._stay(sibling, pod)
         top = self.owners.top(pod)
         if isinstance(top, Missing):
@@ -120,6 +121,13 @@ class Grouping:
         family.renew()
         self._touched |= {each.name: None for each in family.siblings if each is not into}
         return member
+
+    def _is_as_before(self, before: Pod, now: Pod) -> bool:
+        """Return whether a pod belongs where it did; not if it took parts of devices by itself."""
+        if not _is_same(before, now):
+            return False
+        is_put_there = now.spec.node_name and not before.spec.node_name and claim(now)
+        return not (is_put_there and isinstance(self._shape_of(now), Problems))
 
     def _stay(self, sibling: Sibling, pod: Pod) -> Membership:
         uid = pod.metadata.uid

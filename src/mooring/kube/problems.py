@@ -23,7 +23,7 @@ class Problem:
     @property
     def in_short(self) -> str:
         """Return field and fix only."""
-        return f"{self.field}: {self.fix}"
+        return f"{self.field}: {self.fix}" if self.field else self.fix
 
 
 @dataclass(frozen=True, slots=True)

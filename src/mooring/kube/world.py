@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.engine.check import EventError
-from mooring.kube.adopt import OTHERS, Foreigners, adopted
+from mooring.kube.adopt import OTHERS, Foreigners, adopted, disproof
 from mooring.kube.convert import Around, budget_matches, seen_keys
 from mooring.kube.convert import shape as shape_of
 from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of, waits
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SHORT_S = 5.0
 """So long nothing is said of a workload whose pods are still being made."""
+AGAIN_S = 30.0
+"""So often it is tried again to tell the engine of work that it did not take."""
 AT_ONCE = 200
 """So many facts are told without a pause."""
 LINGER_S = 60.0
@@ -75,7 +77,7 @@ class World:
         """Labels that terms of pods name, by uid."""
         self._strange: dict[str, None] = {}
         """Uids of pods whose terms name labels that shapes do not have yet."""
-        self._foreigners = Foreigners()
+        self._foreigners = Foreigners(scheduler)
         self._crew_of: dict[str, str] = {}
         """Name of the crew of a pod, by uid."""
         self.unasked: dict[str, Ref] = {}
@@ -96,8 +98,11 @@ class World:
         """Crews that a budget did not let go, and until when that is believed."""
         self._short: dict[str, float] = {}
         """Since when workloads wait for their own pods, or are switched off by their owner."""
-        self._unplaced: dict[str, tuple[str, ...]] = {}
-        """Crews that are on nodes and that the engine did not take, with these nodes."""
+        self._unplaced: dict[str, float] = {}
+        """Crews on nodes that the engine did not take, and when to try again.
+
+        Until then each of their pods is told by itself, as those of others are.
+        """
         self._held: dict[str, None] = {}
         """Crews that were not told to the engine because their terms cannot be judged yet."""
         self._joined: dict[str, None] = {}
@@ -137,7 +142,7 @@ class World:
         if isinstance(member, Missing):
             self._wait_for(member, pod)
             return
-        if member.problems and spec.node_name:
+        if spec.node_name and (member.problems or member.workload in self._unplaced):
             self._foreigners.put(pod)  # it is there, understood or not
         name = self._crew_of.get(meta.uid, "")
         if name != member.workload:
@@ -235,7 +240,9 @@ class World:
         if comes_with_node(pod):
             return Problems((Problem("spec.schedulerName", self.scheduler, _DAEMON),))
         unreadable = self._unreadable.get(pod.metadata.uid)
-        return Problems(unreadable) if unreadable else shape_of(pod, self._around)
+        found = Problems(unreadable) if unreadable else shape_of(pod, self._around)
+        why = None if isinstance(found, Problems) else disproof(pod, found)
+        return Problems((why,)) if why else found
 
     def put_owner(self, owner: Owner) -> None:
         """Take in something that pods may belong to, or what is new about it."""
@@ -408,6 +415,8 @@ class World:
             self._around = Around(self.namespaces, keys)
             self._is_regrouped = False
         self._strange.clear()
+        for name in list(self._unplaced):
+            self._claim_back(name)
         self.estate.forget_told()
         self._foreigners.forget_told()
         for crew in self.crews.values():
@@ -460,26 +469,42 @@ class World:
                 del self._refused[name]
                 self._dirty[name] = None
         late = [name for name, since in self._empty.items() if since + LINGER_S <= now]
-        self._touch((*late, *self._unplaced, *self.grouping.take_touched()))
+        again = [name for name, at in self._unplaced.items() if at <= now]
+        self._touch((*late, *again, *self.grouping.take_touched()))
         dirty, self._dirty = self._dirty, {}
         crews = [self.crews[name] for name in dirty if name in self.crews]
         crews.sort(key=lambda crew: (crew.workload is None, not _is_placed(crew)))
         fresh = [crew for crew in crews if not self._update(crew, entries.get(crew.name), observe)]
         fresh.sort(key=self._arrival)
-        unplaced, self._unplaced = self._unplaced, {}
         for count, crew in enumerate(fresh, 1):
             if count % AT_ONCE == 0:
                 yield
-            self._introduce(crew, observe, is_news=crew.name not in unplaced)
+            self._introduce(crew, observe)
+        yield from self._tell_others(others, observe)
+        for _, event in self.estate.events():
+            self._tell(observe, event)
+
+    def _tell_others(self, others: list[tuple[str, Adopted]], observe: Observe) -> Iterator[None]:
+        """Tell of pods that are told by themselves, and close nodes that they overfill.
+
+        For what only stands on a pod no node is closed: that is left out where it cannot be true.
+        """
+        for uid, event in self._foreigners.events(self.estate, self._around):
+            if isinstance(event, Adopted):
+                others.append((uid, event))  # of a workload that was not taken just now
+            else:
+                self._tell(observe, event)
         for count, (uid, found) in enumerate(others, 1):
             if count % AT_ONCE == 0:
                 yield
-            if self._adopt(observe, found):
+            why = self._adopt(observe, found)
+            bare = self._foreigners.without_claim(uid, self._around) if why else None
+            if bare is not None:
+                self.errors.append(why)
+                why = self._adopt(observe, bare)
+            if why:
                 self._foreigners.refuse(uid)
-        full = [node for nodes in self._unplaced.values() for node in nodes]
-        self.estate.set_overfull((*full, *self._foreigners.unplaced.values()))
-        for _, event in self.estate.events():
-            self._tell(observe, event)
+        self.estate.set_overfull(self._foreigners.unplaced.values())
 
     def _regroup(self) -> Iterator[None]:
         """Let shapes have the labels that matter to the engine that has just begun."""
@@ -607,9 +632,15 @@ class World:
                 return ""
         return why
 
-    def _introduce(self, crew: Crew, observe: Observe, *, is_news: bool) -> None:
+    def _introduce(self, crew: Crew, observe: Observe) -> None:
         """Tell the engine of a workload that it does not know: it comes, or was found running."""
-        if not any(not is_over(pod) for pod in crew.pods.values()):
+        is_live = any(not is_over(pod) for pod in crew.pods.values())
+        if is_live and self._unplaced.get(crew.name, 0.0) > self._now:
+            return
+        is_news = crew.name not in self._unplaced
+        for ended in self._claim_back(crew.name):
+            self._tell(observe, ended)
+        if not is_live:
             self._forget(crew)
             return
         workload = self._describe(crew)
@@ -632,10 +663,31 @@ class World:
         why = self._adopt(observe, self._as_entitled(crew, event))
         if not why:
             return
+        self._tell_apart(crew)
         crew.problems = (Problem("", "", why),)
-        self._unplaced[crew.name] = tuple(dict.fromkeys(seat.node for seat in crew.seats.values()))
         if is_news:
+            self._news[crew.name] = None
             self.errors.append(why)
+
+    def _tell_apart(self, crew: Crew) -> None:
+        """Let each pod of a workload that the engine did not take be told by itself.
+
+        So what they take counts, whatever was wrong with the workload.
+        """
+        self._unplaced[crew.name] = self._now + AGAIN_S
+        crew.workload = None
+        crew.seats.clear()
+        crew.taken.clear()
+        for pod in crew.pods.values():
+            if pod.spec.node_name:
+                self._foreigners.put(pod)
+
+    def _claim_back(self, name: str) -> list[Ended]:
+        """Let a workload be tried again whose pods were told by themselves; return who ends."""
+        if self._unplaced.pop(name, None) is None or name not in self.crews:
+            return []
+        found = [self._foreigners.take_back(uid) for uid in self.crews[name].pods]
+        return [each for each in found if each is not None]
 
     def _as_entitled(self, crew: Crew, event: Adopted) -> Adopted:
         """Return work that was found, in the queue of nobody if it may not use its own."""

@@ -5,6 +5,7 @@ understood is told, all of it; nothing is guessed, and nothing is raised.
 """
 
 from mooring.kube.convert.budget import budget_matches
+from mooring.kube.convert.gpus import claim
 from mooring.kube.convert.node import Levels, levels_of, node
 from mooring.kube.convert.pod import (
     Around,
@@ -26,6 +27,7 @@ __all__ = [
     "Problem",
     "Problems",
     "budget_matches",
+    "claim",
     "is_gated",
     "levels_of",
     "may_preempt",

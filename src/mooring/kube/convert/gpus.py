@@ -49,8 +49,25 @@ def told(metadata: ObjectMeta, key: str) -> tuple[str | None, str]:
     return metadata.labels.get(key), entry("metadata.labels", key)
 
 
-def read_gpus(pod: Pod, totals: Totals, notes: Notes) -> tuple[Amounts, Gpus]:
-    """Return what a pod asks for: everything but devices, and devices."""
+def claim(pod: Pod) -> tuple[str, str] | None:
+    """Return where a part of devices is asked for, and how much, by a note alone; None: it is not.
+
+    Everybody may write such a note at no cost; requests are counted by the server too.
+    """
+    for key in (FRACTION, MEMORY_OF):
+        given, field = told(pod.metadata, key)
+        if given is not None:
+            return field, given
+    return None
+
+
+def read_gpus(
+    pod: Pod, totals: Totals, notes: Notes, *, claims: bool = True
+) -> tuple[Amounts, Gpus]:
+    """Return what a pod asks for: everything but devices, and devices.
+
+    Without `claims` only those of its requests count.
+    """
     plain: dict[str, int] = {}
     devices: dict[str, int] = {}
     for name, exact in totals.items():
@@ -65,7 +82,7 @@ def read_gpus(pod: Pod, totals: Totals, notes: Notes) -> tuple[Amounts, Gpus]:
             devices[name] = amount
         else:
             plain[name] = amount
-    asked = _part(pod, devices, notes) or _whole(devices, notes)
+    asked = (_part(pod, devices, notes) if claims else None) or _whole(devices, notes)
     if asked.mig:
         plain |= devices  # as many instances as there are made: the plugin has cut the devices
     models = _models(pod, notes)

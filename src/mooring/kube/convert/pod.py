@@ -135,13 +135,14 @@ def _shape(pod: Pod, around: Around) -> Shape | Problems:
     return notes.problems() if notes else _same(found)
 
 
-def seen(pod: Pod, around: Around | None = None) -> Shape:
+def seen(pod: Pod, around: Around | None = None, *, claims: bool = False) -> Shape:
     """Return what is understood of a pod that has its place already, whoever gave it that.
 
     What it takes counts, and who it keeps away; where it might have gone does not matter any more.
+    Parts of devices count only with `claims`: anybody can write that his pod has some.
     """
     around, notes = around or Around(), Notes()
-    amounts, gpus = read_gpus(pod, total_requests(pod.spec, Notes()), notes)
+    amounts, gpus = read_gpus(pod, total_requests(pod.spec, Notes()), notes, claims=claims)
     found = Shape(amounts)
     if not notes:
         found = replace(
