@@ -19,6 +19,7 @@ from tests.kube.manifests import (
     Cluster,
     job,
     job_pod,
+    owner_of,
     pod,
     thing,
     training,
@@ -56,7 +57,7 @@ def test_a_pod_may_come_before_its_owner() -> None:
     first = job_pod(train, 0)
     missing = cluster.looks_at(first)
     assert isinstance(missing, Missing)
-    assert missing.uid == "uid-train"
+    assert missing.key == "lab/uid-train"
     assert missing.is_watched
     cluster.owns(train)
     (member,) = cluster.sees(first)
@@ -143,7 +144,7 @@ def test_pods_stay_where_they_were_while_their_owner_is_being_deleted() -> None:
 
 def test_pods_found_without_their_owner_after_a_restart_are_still_a_workload() -> None:
     cluster, train = Cluster(), job("train", 4)
-    cluster.grouping.owners.give_up("uid-train")
+    cluster.grouping.owners.give_up("lab/uid-train")
     (member,) = cluster.sees(job_pod(train, 0, node="n1"))
     assert member.workload == "lab/job/train"
     assert cluster.sizes("lab/job/train") == {"main": (1, 1)}
@@ -336,7 +337,7 @@ def test_pods_of_two_owners_of_one_name_that_cannot_be_understood_are_not_mixed(
 def test_an_owner_is_not_remembered_for_ever() -> None:
     cluster = Cluster()
     for number in range(GIVEN_UP_MOST + 2):
-        cluster.grouping.owners.give_up(f"uid-{number}")
+        cluster.grouping.owners.give_up(f"lab/uid-{number}")
     assert isinstance(cluster.looks_at(job_pod(job("0"), 0)), Missing)
     assert cluster.sees(job_pod(job("5"), 0))[0].workload == "lab/job/5"
 
@@ -377,7 +378,7 @@ def test_what_is_remembered_is_what_would_be_found_anew(
             given_pod["status"]["phase"] = what if what != "bound" else "Pending"
             given_pod["spec"] |= {} if what == "Pending" else {"nodeName": "n1"}
             cluster.sees(given_pod)
-        names = cluster.grouping.workloads_of("uid-train")
+        names = cluster.grouping.workloads_of(owner_of(train))
         cluster.begun |= {name for name in names if begun and not name.endswith("?")}
         for name in names:
             found = cluster.grouping.describe(name)

@@ -261,7 +261,7 @@ def test_a_leader_worker_set_is_found_by_its_label() -> None:
     worker = lws_pods(owner, 0)[1]
     missing = cluster.looks_at(worker)
     assert isinstance(missing, Missing)
-    assert missing.uid in cluster.grouping.put(owner_of(owner))
+    assert missing.key in cluster.grouping.put(owner_of(owner))
     assert cluster.sees(worker)[0].workload == "lab/leaderworkerset/llm/0"
 
 
@@ -445,7 +445,7 @@ def test_an_owner_that_may_not_be_read_is_the_top() -> None:
     cluster.owns(CLIQUE)
     missing = cluster.looks_at(pod("a", CLIQUE))
     assert isinstance(missing, Missing)
-    cluster.grouping.owners.give_up(missing.uid)
+    cluster.grouping.owners.give_up(missing.key)
     assert cluster.sees(pod("a", CLIQUE))[0].workload == "lab/podcliqueset.grove.io/app"
 
 
@@ -511,7 +511,7 @@ def test_a_pod_group_wins_over_owners() -> None:
     missing = cluster.looks_at(first)
     assert isinstance(missing, Missing)
     keys = cluster.grouping.put(owner_of(pod_group({"gang": {"minCount": 3}}, priority=70)))
-    assert missing.uid in keys
+    assert missing.key in keys
     cluster.sees(first, pod("other", spec=IN_GANG, gpus=4))
     assert not cluster.asks("lab/podgroup/gang").active
     cluster.sees(pod("train-y", parent, spec=IN_GANG))

@@ -775,3 +775,64 @@ def test_work_that_was_not_taken_is_tried_again() -> None:
     assert tale.tells() == ["Ended", "Adopted"]
     assert tale.states("lab/pod/c") == "R"
     assert "lab/foreign/c" not in tale.engine.entries()
+
+
+def elsewhere(given: Json) -> Json:
+    """Return an object of another namespace, which says otherwise the same."""
+    meta = given["metadata"]
+    return {**given, "metadata": {**meta, "namespace": "else", "uid": f"{meta['uid']}-else"}}
+
+
+def test_nobody_joins_the_work_of_another_namespace_by_naming_its_owner() -> None:
+    """Anybody may write any uid on his pods, and would be part of a gang that is not his."""
+    tale = Tale(nodes=2)
+    owner, (first, second) = gang(2)
+    tale.sees(owner, first, elsewhere(second))
+    assert not tale.decides()
+    assert list(tale.world.crews) == ["lab/job/train"]
+    assert len(tale.world.crews["lab/job/train"].pods) == 1
+    tale.sees(owner, second)
+    assert sorted(tale.decides()) == ["train-0-x", "train-1-x"]
+
+
+def test_who_names_an_owner_that_another_namespace_had_is_by_himself() -> None:
+    tale = Tale(nodes=2)
+    owner, (first, second) = gang(2, gpus=1)
+    tale.sees(owner, first)
+    tale.tells()
+    tale.loses(owner)
+    tale.sees(elsewhere(second))
+    tale.tells()
+    assert {name: len(crew.pods) for name, crew in tale.world.crews.items()} == {"lab/job/train": 1}
+
+
+def test_who_asks_in_vain_for_an_owner_of_another_namespace_asks_for_himself_alone() -> None:
+    """Else those who really belong to it would not be told what stands on it."""
+    owners = Owners(asks=True)
+    world = World(Topology(), owners)
+    flow = some("example.com/v1", "Workflow", "flow")
+    world.put_pod(as_pod(elsewhere(pod("a", flow))))
+    (key,) = world.unasked
+    world.give_up(key)
+    assert "else/workflow.example.com/flow" in world.crews
+    world.put_pod(as_pod(pod("b", flow)))
+    assert "lab/workflow.example.com/flow" not in world.crews, "it is still asked for"
+    world.put_owner(owner_of(flow))
+    assert "lab/workflow.example.com/flow" in world.crews
+
+
+def test_owners_that_are_in_no_namespace_have_workloads_in_each() -> None:
+    """Of a kind that nobody watches, and above it another: both are the cluster's."""
+    top = some("example.com/v1", "Fleet", "top")
+    ship = some("example.com/v1", "Ship", "ship", owner=top)
+    for each in (top, ship):
+        del each["metadata"]["namespace"]
+    world = World(Topology(), Owners(asks=True))
+    world.put_pod(as_pod(pod("a", ship)))
+    world.put_pod(as_pod(elsewhere(pod("a", ship))))
+    assert not world.crews
+    world.put_owner(owner_of(ship))
+    world.put_owner(owner_of(top))
+    assert sorted(world.crews) == ["else/fleet.example.com/top", "lab/fleet.example.com/top"]
+    world.drop_owner(owner_of(top))
+    assert not world._orphans

@@ -70,8 +70,8 @@ class Grouping:
         self.problems: dict[str, tuple[Problem, ...]] = {}
         """What was wrong with a workload that is described all the same, because it runs."""
         self._shape_of = shape_of
-        self._families: dict[str, dict[str, Family]] = {}
-        """By uid of the top, and unit."""
+        self._families: dict[str, dict[tuple[str, str], Family]] = {}
+        """By uid of the top, and namespace and unit: no two namespaces have a workload together."""
         self._family_of: dict[str, Family] = {}
         """By name of a workload."""
         self._sibling_of: dict[str, Sibling] = {}
@@ -82,7 +82,7 @@ class Grouping:
 
     def put(self, owner: Owner) -> tuple[str, ...]:
         """Take in an owner; return the keys that `Missing` told for it."""
-        for family in self._of_top(owner.metadata.uid):
+        for family in self._of_top(owner):
             family.owner, family.is_gone = owner, False
             family.renew()
         return self.owners.put(owner)
@@ -90,15 +90,16 @@ class Grouping:
     def drop(self, owner: Owner) -> None:
         """Take in that an owner is gone."""
         self.owners.drop(owner)
-        for family in self._of_top(owner.metadata.uid):
+        for family in self._of_top(owner):
             family.is_gone = True
 
-    def workloads_of(self, uid: str) -> list[str]:
+    def workloads_of(self, owner: Owner) -> list[str]:
         """Return the workloads named after an owner."""
-        return [each.name for family in self._of_top(uid) for each in family.siblings]
+        return [each.name for family in self._of_top(owner) for each in family.siblings]
 
-    def _of_top(self, uid: str) -> list[Family]:
-        return list(self._families.get(uid, {}).values())
+    def _of_top(self, owner: Owner) -> list[Family]:
+        families = self._families.get(owner.metadata.uid, {})
+        return [each for (space, _), each in families.items() if owner.owns_in(space)]
 
     # -- pods -------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ class Grouping:
         family.siblings = [each for each in family.siblings if each.name != name]
         if not family.siblings:
             units = self._families[family.ref.uid]
-            del units[family.unit]
+            del units[family.ref.namespace, family.unit]
             if not units:
                 del self._families[family.ref.uid]
 
@@ -167,10 +168,11 @@ class Grouping:
 
     def _family(self, top: Top, pod: Pod) -> Family:
         unit = top.kind.unit(top.owner, pod)
-        units = self._families.setdefault(top.ref.uid, {})
-        if unit not in units:
-            units[unit] = Family(top.kind, top.ref, unit, top.owner)
-        return units[unit]
+        units, key = self._families.setdefault(top.ref.uid, {}), (pod.metadata.namespace, unit)
+        if key not in units:
+            ref = replace(top.ref, namespace=pod.metadata.namespace)
+            units[key] = Family(top.kind, ref, unit, top.owner)
+        return units[key]
 
     def _seat(self, family: Family, pod: Pod) -> Membership:
         wanted = family.kind.group(family.owner, pod)

@@ -3,11 +3,14 @@
 Of a kind with a row the way goes on only into kinds that name it as a part: from the Job of a
 JobSet to the JobSet, but not from the Job of a CronJob to the CronJob. Of other kinds it goes up as
 far as it is known. A pod that names an upstream pod group belongs to that, whoever made it.
+
+An owner is in the namespace of what it owns, or in none. Whoever writes the uid of another
+namespace's object on his pod names nothing: it is as if that object were not there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mooring.kube.kinds import BY_KEY, KINDS, POD_GROUP, UNKNOWN
@@ -37,7 +40,7 @@ class Missing:
     """False: nobody watches its kind, so somebody has to ask for its metadata."""
 
     @property
-    def uid(self) -> str:
+    def key(self) -> str:
         """Return what it is waited for by; `Owners.put` returns it once it is there."""
         return self.ref.key
 
@@ -79,14 +82,14 @@ class Owners:
             self._asked[ref.uid] = None
             if len(self._asked) > ASKED_MOST:
                 self._forget(self._owners[next(iter(self._asked))].ref)
-        for key in (ref.uid, ref.named.key):
+        for key in ref.keys:
             self._given_up.pop(key, None)
-        return ref.uid, ref.named.key
+        return ref.keys
 
     def drop(self, owner: Owner) -> None:
         """Take in that an owner is gone; pods that it made still belong to it."""
         self._forget(owner.ref)
-        self.give_up(owner.ref.uid)
+        self.give_up(owner.ref.key)
 
     def _forget(self, ref: Ref) -> None:
         self._owners.pop(ref.uid, None)
@@ -100,9 +103,17 @@ class Owners:
         if len(self._given_up) > GIVEN_UP_MOST:
             del self._given_up[next(iter(self._given_up))]
 
+    def _is_given_up(self, ref: Ref) -> bool:
+        return ref.key in self._given_up or replace(ref, namespace="").key in self._given_up
+
     def get(self, uid: str) -> Owner | None:
         """Return an owner, as long as it is there."""
         return self._owners.get(uid)
+
+    def _find(self, ref: Ref) -> Owner | None:
+        """Return the owner that is meant in a namespace."""
+        owner = self._owners.get(ref.uid)
+        return owner if owner is not None and owner.owns_in(ref.namespace) else None
 
     def top(self, pod: Pod) -> Top | Missing:
         """Return what a pod belongs to in the end."""
@@ -137,16 +148,16 @@ class Owners:
         ref = Ref(*kind.key, namespace, name)
         owner = self._owners.get(self._by_name.get(ref, ""))
         if owner is None:
-            return None if ref.key in self._given_up else Missing(ref)
+            return None if self._is_given_up(ref) else Missing(ref)
         return Top(kind, owner.ref, owner)
 
     def _known(self, ref: Ref) -> Top | Missing:
         """Return the top above an owner of a known kind."""
         for _ in range(STEPS_MOST):
-            owner = self._owners.get(ref.uid)
+            owner = self._find(ref)
             if owner is None:
                 return self._end_at(ref, is_watched=True)
-            above = controller_of(owner.metadata)
+            above = controller_of(owner.metadata, ref.namespace)
             kind = self._kinds.get((above.group, above.kind)) if above else None
             if above is None or kind is None or ref.kind not in kind.parts:
                 return Top(self._kinds[ref.group, ref.kind], ref, owner)
@@ -156,8 +167,8 @@ class Owners:
     def _unknown(self, ref: Ref) -> Top | Missing:
         """Return the topmost owner that is known above one of an unknown kind."""
         for _ in range(STEPS_MOST):
-            owner = self._owners.get(ref.uid)
-            above = controller_of(owner.metadata) if owner else None
+            owner = self._find(ref)
+            above = controller_of(owner.metadata, ref.namespace) if owner else None
             if above is None:
                 break
             ref = above
@@ -165,9 +176,9 @@ class Owners:
 
     def _end_at(self, ref: Ref, *, is_watched: bool) -> Top | Missing:
         """Return the end of a way; only what is watched, or asked for, is waited for."""
-        owner = self._owners.get(ref.uid)
+        owner = self._find(ref)
         is_waited_for = (is_watched or self._asks) and ref.kind != "Pod"
-        if owner is None and is_waited_for and ref.uid not in self._given_up:
+        if owner is None and is_waited_for and not self._is_given_up(ref):
             return Missing(ref, is_watched)
         return Top(UNKNOWN, ref, owner or _unseen(ref))
 
@@ -178,8 +189,11 @@ def _unseen(ref: Ref) -> Owner:
     return Owner(version, ref.kind, ObjectMeta(name=ref.name, namespace=ref.namespace, uid=ref.uid))
 
 
-def controller_of(meta: ObjectMeta) -> Ref | None:
-    """Return who made an object: its controller, or else its first owner."""
+def controller_of(meta: ObjectMeta, namespace: str = "") -> Ref | None:
+    """Return who made an object: its controller, or else its first owner.
+
+    It is looked for in that namespace where the object itself is in none.
+    """
     owners = meta.owner_references
     found = next((each for each in owners if each.controller), owners[0] if owners else None)
-    return Ref.of(found, meta.namespace) if found else None
+    return Ref.of(found, meta.namespace or namespace) if found else None

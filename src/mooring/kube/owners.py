@@ -48,8 +48,16 @@ class Ref:
 
     @property
     def key(self) -> str:
-        """Return what it is looked up by: its uid, or its kind and name where that is unknown."""
-        return self.uid or f"{self.group}/{self.kind}/{self.namespace}/{self.name}"
+        """Return what it is waited for by: its uid, or its kind and name where that is unknown.
+
+        And its namespace: who names an object of another one waits for something else.
+        """
+        return f"{self.namespace}/{self.uid or f'{self.group}/{self.kind}/{self.name}'}"
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Return all that it may be waited for by."""
+        return self.key, self.named.key
 
     @property
     def named(self) -> Ref:
@@ -68,6 +76,10 @@ class Owner(PartialObject, frozen=True):
         """Return the object as others name it."""
         meta, group = self.metadata, self.api_version.rpartition("/")[0]
         return Ref(group, self.kind, meta.namespace, meta.name, meta.uid)
+
+    def owns_in(self, namespace: str) -> bool:
+        """Return whether it can own something in a namespace: it is there too, or in none."""
+        return self.metadata.namespace in ("", namespace)
 
 
 def read_owner(

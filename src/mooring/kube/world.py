@@ -190,10 +190,10 @@ class World:
         """Let a pod wait for its owner; one that is on a node takes its room all the same."""
         uid = pod.metadata.uid
         self._wait_no_more(uid)
-        self._orphan_of[uid] = owner.uid
-        self._orphans.setdefault(owner.uid, {})[uid] = pod
+        self._orphan_of[uid] = owner.key
+        self._orphans.setdefault(owner.key, {})[uid] = pod
         if not owner.is_watched:
-            self.unasked.setdefault(owner.uid, owner.ref)
+            self.unasked.setdefault(owner.key, owner.ref)
         if pod.spec.node_name:
             self._foreigners.put(pod)
 
@@ -246,22 +246,25 @@ class World:
 
     def put_owner(self, owner: Owner) -> None:
         """Take in something that pods may belong to, or what is new about it."""
-        self._found(self.grouping.put(owner))
-        self._touch(self.grouping.workloads_of(owner.metadata.uid))
+        self._found(self.grouping.put(owner), owner)
+        self._touch(self.grouping.workloads_of(owner))
 
     def drop_owner(self, owner: Owner) -> None:
         """Take in that something is gone that pods may belong to."""
         self.grouping.drop(owner)
-        self._found((owner.ref.uid, owner.ref.named.key))
-        self._touch(self.grouping.workloads_of(owner.metadata.uid))
+        self._found(owner.ref.keys, owner)
+        self._touch(self.grouping.workloads_of(owner))
 
     def give_up(self, key: str) -> None:
         """Wait for an owner no longer: it is not there, or may not be read."""
         self.grouping.owners.give_up(key)
         self._found((key,))
 
-    def _found(self, keys: Iterable[str]) -> None:
-        """Look again at pods that waited for an owner."""
+    def _found(self, keys: tuple[str, ...], owner: Owner | None = None) -> None:
+        """Look again at pods that waited for an owner; one without namespace has them anywhere."""
+        if owner is not None and not owner.metadata.namespace:
+            uid = f"/{owner.metadata.uid}"
+            keys = (*keys, *(key for key in self._orphans if key.endswith(uid)))
         for key in keys:
             for uid, pod in self._orphans.pop(key, {}).items():
                 del self._orphan_of[uid]
