@@ -8,17 +8,19 @@ import pytest
 
 from mooring.engine import Engine
 from mooring.kube import kin
+from mooring.kube.audience import Audience
 from mooring.kube.carry import Carrier, Place
-from mooring.kube.driver import Inbox
+from mooring.kube.driver import Driver, Inbox
 from mooring.kube.intake import Intake
 from mooring.kube.kin import Owners
 from mooring.kube.objects import Namespace, PodDisruptionBudget, Unreadable, read, read_node
 from mooring.kube.resources import NAMESPACES, PODS
+from mooring.kube.tell import Tell
 from mooring.kube.watch import Replaced
 from mooring.kube.world import World
 from mooring.model.events import Ended
 from mooring.model.memory import Memory
-from mooring.model.plan import Bind, Evict
+from mooring.model.plan import Bind, Evict, Plan
 from mooring.model.queues import Queue
 from mooring.model.settings import Policy
 from mooring.model.topology import Topology
@@ -29,7 +31,6 @@ from tests.kube.plane import node
 
 if TYPE_CHECKING:
     from mooring.model.events import Event
-    from mooring.model.plan import Plan
 
 NODE, DEVICES = "nodeName", "mooring.dev/devices"
 
@@ -476,8 +477,8 @@ def test_who_waits_for_an_owner_in_vain_leaves_nothing_behind() -> None:
     _, (member,) = gang(1)
     tale.sees(member)
     tale.loses(member)
-    assert not tale.world._orphans
-    assert not tale.world._orphan_of
+    assert not len(tale.world._orphans)
+    assert not tale.world._orphans.crews
 
 
 def test_a_pod_on_a_node_that_is_gone_does_not_run() -> None:
@@ -835,4 +836,106 @@ def test_owners_that_are_in_no_namespace_have_workloads_in_each() -> None:
     world.put_owner(owner_of(top))
     assert sorted(world.crews) == ["else/fleet.example.com/top", "lab/fleet.example.com/top"]
     world.drop_owner(owner_of(top))
-    assert not world._orphans
+    assert not len(world._orphans)
+
+
+def in_group(name: str, group: str) -> Json:
+    return pod(name, spec={"schedulingGroup": {"podGroupName": group}})
+
+
+def test_who_names_an_owner_that_is_not_there_is_told_so_after_a_while() -> None:
+    """A name with a slip in it: nothing would ever happen."""
+    tale = Tale(nodes=1)
+    tale.sees(in_group("a", "tyop"), gang(1)[1][0])
+    assert not tale.world.take_orphans(tale.now)
+    assert not tale.world.take_orphans(tale.now + 4)
+    told = dict(tale.world.take_orphans(tale.now + 5))
+    assert sorted(told.values()) == [
+        "It names Job train, which is not there.",
+        "It names PodGroup tyop, which is not there.",
+    ]
+    assert not tale.world.take_orphans(tale.now + 6), "once"
+    (name,) = [name for name in told if "podgroup" in name]
+    audience = Audience(tale.world)
+    assert audience.waiting(name) == ["uid-a"]
+    found, subject = audience.pod(name, "uid-a"), audience.subject(name)
+    assert found is not None
+    assert subject is not None
+    assert (found.name, subject.kind, subject.name, subject.api_version) == ("a", "Pod", "a", "v1")
+
+
+def test_what_is_new_about_a_pod_that_waits_for_its_owner_does_not_begin_it_anew() -> None:
+    """That it was told is new about it, too."""
+    tale = Tale(nodes=1)
+    tale.sees(in_group("a", "tyop"))
+    tale.world.take_orphans(tale.now)
+    tale.turns("a")
+    assert len(tale.world.take_orphans(tale.now + 5)) == 1
+    tale.turns("a")
+    assert not tale.world.take_orphans(tale.now + 50)
+    tale.sees(in_group("b", "tyop"))
+    assert len(tale.world.take_joined()) == 1, "it is told what the other was told"
+
+
+def test_who_has_found_his_owner_is_not_told_any_more() -> None:
+    tale = Tale(nodes=1)
+    owner, (member,) = gang(1)
+    tale.sees(member)
+    tale.world.take_orphans(tale.now)
+    ((name, _),) = tale.world.take_orphans(tale.now + 5)
+    tale.sees(owner)
+    assert tale.world.take_orphans(tale.now + 6) == [(name, "")]
+    assert tale.world.crew_of(name) is None
+    assert tale.decides() == {"train-0-x": "node-0"}
+    tale.take_over()
+    assert not tale.world.take_orphans(tale.now + 60)
+
+
+def test_the_next_life_tells_it_again() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(in_group("a", "tyop"))
+    tale.world.take_orphans(tale.now)
+    assert tale.world.take_orphans(tale.now + 5)
+    tale.take_over()
+    tale.world.take_orphans(tale.now + 10)
+    assert tale.world.take_orphans(tale.now + 15)
+
+
+def test_who_wants_no_node_is_not_told_that_its_owner_is_not_there() -> None:
+    """It runs, or has ended, and was left behind; one that comes later is told."""
+    tale = Tale(nodes=1)
+    owner, (member,) = gang(1)
+    tale.sees(member)
+    tale.turns("train-0-x", "Succeeded", node="node-0")
+    for seconds in (0, 5, 10):
+        assert not tale.world.take_orphans(tale.now + seconds)
+    tale.sees(job_pod(owner, 0, "y"))
+    tale.world.take_orphans(tale.now + 15)
+    assert len(tale.world.take_orphans(tale.now + 20)) == 1
+
+
+def test_a_pod_that_is_given_another_owner_waits_for_the_first_no_more() -> None:
+    tale = Tale(nodes=1)
+    _, (member,) = gang(1)
+    tale.sees(member)
+    del member["metadata"]["ownerReferences"]
+    tale.sees(member)
+    assert not len(tale.world._orphans)
+    assert tale.decides() == {"train-0-x": "node-0"}
+
+
+def test_the_word_for_an_owner_that_is_not_there_goes_when_it_comes() -> None:
+    tale = Tale(nodes=1)
+    owner, (member,) = gang(1)
+    tale.sees(member)
+    tell = Tell(cast("Any", None), Audience(tale.world))
+    driver = Driver(tale.world, Inbox(), cast("Any", None))
+    for seconds in (0, 5):
+        driver.at = tale.now + seconds
+        driver._tell_people(tell, Plan())
+    ((text, _),) = tell._told.values()
+    assert text.word == "WaitsForOwner"
+    assert [event.subject.name for event in tell._events.values()] == ["train-0-x"]
+    tale.sees(owner)
+    driver._tell_people(tell, Plan())
+    assert not tell._told

@@ -19,13 +19,13 @@ class Audience:
 
     def waiting(self, workload: str) -> list[str]:
         """Return the uids of its pods that wait, without those that have gates."""
-        crew = self._world.crews.get(workload)
+        crew = self._world.crew_of(workload)
         pods = crew.pods.items() if crew else ()
         return [uid for uid, pod in pods if waits(pod)]
 
     def pod(self, workload: str, uid: str) -> PodRef | None:
         """Return a pod that still waits and has no task; None: it does not."""
-        crew = self._world.crews.get(workload)
+        crew = self._world.crew_of(workload)
         pod = crew.pods.get(uid) if crew else None
         if crew is None or pod is None or uid in crew.seats or not waits(pod):
             return None
@@ -49,13 +49,13 @@ class Audience:
 
     def subject(self, workload: str) -> Subject | None:
         """Return what Events are about; None: it is gone."""
-        crew = self._world.crews.get(workload)
+        crew = self._world.crew_of(workload)
         if crew is None or not crew.members:
             return None
         first = next(iter(crew.members.values()))
         top = first.top
         return Subject(
-            self._world.grouping.api_version_of(workload),
+            self._world.grouping.api_version_of(workload) or ("v1" if top.kind == "Pod" else ""),
             top.kind,
             top.namespace,
             top.name,

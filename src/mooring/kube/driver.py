@@ -350,6 +350,11 @@ class Driver:
         for name, missing in world.take_short(self.at):
             self._withheld[name] = None
             tell.say(name, Verdict("WaitsForPods", f"It waits for its own pods: {missing}."))
+        for name, words in world.take_orphans(self.at):
+            if words:
+                tell.say(name, Verdict("WaitsForOwner", words, warns=True))
+            else:
+                tell.forget(name)
         for name, lines in world.take_news():
             tell.problems(name, lines)
         if not self._may_begin_anew():

@@ -22,6 +22,7 @@ from mooring.kube.family import is_live
 from mooring.kube.groups import Grouping
 from mooring.kube.kin import Missing
 from mooring.kube.names import PREFIX, SCHEDULER
+from mooring.kube.orphans import Orphans
 from mooring.kube.problems import Problem, Problems
 from mooring.model.events import Adopted, Ended, Event, Submitted, TasksChanged, WorkloadChanged
 from mooring.model.workload import TaskState
@@ -82,10 +83,7 @@ class World:
         """Name of the crew of a pod, by uid."""
         self.unasked: dict[str, Ref] = {}
         """Owners of kinds that nobody watches: somebody has to ask for them."""
-        self._orphans: dict[str, dict[str, Pod]] = {}
-        """Pods that wait for an owner to be seen, by its key and their own uid."""
-        self._orphan_of: dict[str, str] = {}
-        """The owner that a pod waits for, by the pod's uid."""
+        self._orphans = Orphans()
         self._unreadable: dict[str, tuple[Problem, ...]] = {}
         """What could not be read of pods, by uid."""
         self._on: dict[str, dict[str, str]] = {}
@@ -142,6 +140,8 @@ class World:
         if isinstance(member, Missing):
             self._wait_for(member, pod)
             return
+        if self._orphans.drop(meta.uid):
+            self._foreigners.drop(meta.uid)
         if spec.node_name and (member.problems or member.workload in self._unplaced):
             self._foreigners.put(pod)  # it is there, understood or not
         name = self._crew_of.get(meta.uid, "")
@@ -188,21 +188,12 @@ class World:
 
     def _wait_for(self, owner: Missing, pod: Pod) -> None:
         """Let a pod wait for its owner; one that is on a node takes its room all the same."""
-        uid = pod.metadata.uid
-        self._wait_no_more(uid)
-        self._orphan_of[uid] = owner.key
-        self._orphans.setdefault(owner.key, {})[uid] = pod
+        if name := self._orphans.put(owner, pod):
+            self._joined[name] = None
         if not owner.is_watched:
             self.unasked.setdefault(owner.key, owner.ref)
         if pod.spec.node_name:
             self._foreigners.put(pod)
-
-    def _wait_no_more(self, uid: str) -> None:
-        key = self._orphan_of.pop(uid, "")
-        waiting = self._orphans.get(key, {})
-        waiting.pop(uid, None)
-        if not waiting:
-            self._orphans.pop(key, None)
 
     def _is_old(self, pod: Pod) -> bool:
         """Return whether more is known of a pod: who asks knows it before the watch does."""
@@ -218,7 +209,7 @@ class World:
         self._foreigners.drop(uid)
         self.estate.move_out(uid, pod.spec.node_name)
         self._unreadable.pop(uid, None)
-        self._wait_no_more(uid)
+        self._orphans.drop(uid)
         self._resign(uid)
 
     def _resign(self, uid: str) -> None:
@@ -246,13 +237,14 @@ class World:
 
     def put_owner(self, owner: Owner) -> None:
         """Take in something that pods may belong to, or what is new about it."""
-        self._found(self.grouping.put(owner), owner)
+        self.grouping.put(owner)
+        self._found(self._orphans.keys_for(owner))
         self._touch(self.grouping.workloads_of(owner))
 
     def drop_owner(self, owner: Owner) -> None:
         """Take in that something is gone that pods may belong to."""
         self.grouping.drop(owner)
-        self._found(owner.ref.keys, owner)
+        self._found(self._orphans.keys_for(owner))
         self._touch(self.grouping.workloads_of(owner))
 
     def give_up(self, key: str) -> None:
@@ -260,16 +252,11 @@ class World:
         self.grouping.owners.give_up(key)
         self._found((key,))
 
-    def _found(self, keys: tuple[str, ...], owner: Owner | None = None) -> None:
-        """Look again at pods that waited for an owner; one without namespace has them anywhere."""
-        if owner is not None and not owner.metadata.namespace:
-            uid = f"/{owner.metadata.uid}"
-            keys = (*keys, *(key for key in self._orphans if key.endswith(uid)))
-        for key in keys:
-            for uid, pod in self._orphans.pop(key, {}).items():
-                del self._orphan_of[uid]
-                self._foreigners.drop(uid)
-                self.put_pod(pod, self._unreadable.get(pod.metadata.uid, ()))
+    def _found(self, keys: Iterable[str]) -> None:
+        """Look again at pods that waited for an owner."""
+        for pod in [pod for key in keys for pod in self._orphans.found(key)]:
+            self._foreigners.drop(pod.metadata.uid)
+            self.put_pod(pod, self._unreadable.get(pod.metadata.uid, ()))
 
     def _touch(self, names: Iterable[str]) -> None:
         self._dirty |= {name: None for name in names if name in self.crews}
@@ -395,6 +382,14 @@ class World:
         """Return whether a workload waits for nothing but its own pods, or its owner."""
         return workload in self._short
 
+    def crew_of(self, name: str) -> Crew | None:
+        """Return the pods of a workload, or those that wait for an owner by what they are told."""
+        return self.crews.get(name) or self._orphans.crews.get(name)
+
+    def take_orphans(self, now: float) -> list[tuple[str, str]]:
+        """Return who waits long for an owner, and what to say, once each; empty: not any more."""
+        return self._orphans.take_told(now, SHORT_S)
+
     def take_short(self, now: float) -> list[tuple[str, str]]:
         """Return which workloads wait long for their own pods, and what misses, once each."""
         late = [name for name, since in self._short.items() if since + SHORT_S <= now]
@@ -418,6 +413,7 @@ class World:
             self._around = Around(self.namespaces, keys)
             self._is_regrouped = False
         self._strange.clear()
+        self._orphans.tell_again()
         for name in list(self._unplaced):
             self._claim_back(name)
         self.estate.forget_told()
