@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.engine import Engine
 from mooring.kube import kin
 from mooring.kube.audience import Audience
 from mooring.kube.carry import Carrier, Place
 from mooring.kube.driver import Driver, Inbox
+from mooring.kube.family import LEAVES_MOST, Sibling
 from mooring.kube.intake import Intake
 from mooring.kube.kin import Owners
 from mooring.kube.objects import Namespace, PodDisruptionBudget, Unreadable, read, read_node
@@ -24,7 +27,7 @@ from mooring.model.plan import Bind, Evict, Plan
 from mooring.model.queues import Queue
 from mooring.model.settings import Policy
 from mooring.model.topology import Topology
-from mooring.model.workload import TaskState
+from mooring.model.workload import Shape, TaskState
 from tests.kube.manifests import CREATED_S, Json, as_pod, job, job_pod, owner_of, pod
 from tests.kube.manifests import thing as some
 from tests.kube.plane import node
@@ -939,3 +942,68 @@ def test_the_word_for_an_owner_that_is_not_there_goes_when_it_comes() -> None:
     tale.sees(owner)
     driver._tell_people(tell, Plan())
     assert not tell._told
+
+
+def shaped(number: int, **more: Any) -> Json:
+    """Return a pod of one owner that asks for something that no other asks for."""
+    found = pod(f"w-{number}", some("example.com/v1", "Workflow", "w"), **more)
+    found["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{number + 1}m"}}
+    return found
+
+
+def test_a_workload_has_so_many_groups_and_no_more() -> None:
+    """Each costs something whenever the workload is looked at: who makes thousands is told."""
+    tale = Tale(nodes=1)
+    tale.sees(*(shaped(number) for number in range(LEAVES_MOST + 3)))
+    assert sorted(tale.decides()) == sorted(f"w-{number}" for number in range(LEAVES_MOST))
+    ((name, (line,)),) = tale.world.take_news()
+    assert name == "lab/workflow.example.com/w~?"
+    assert line.startswith(f"Workflow w: let its pods ask for at most {LEAVES_MOST} different")
+    again = shaped(3)
+    again["metadata"] |= {"name": "w-again", "uid": "uid-again"}
+    tale.sees(again)
+    assert list(tale.decides()) == ["w-again"], "it asks for what another asks for"
+
+
+def test_who_was_one_too_many_starts_when_there_is_room() -> None:
+    tale = Tale(nodes=0)
+    tale.sees(*(shaped(number) for number in range(LEAVES_MOST + 1)))
+    tale.decides()
+    tale.loses(tale.pods["w-0"])
+    tale.decides()
+    assert "w-0" not in tale.pods
+    tale.sees_node("node-0")
+    tale.now += 61
+    assert f"w-{LEAVES_MOST}" in tale.decides()
+    assert not tale.world.grouping.outgrown
+
+
+def test_who_is_one_too_many_and_goes_leaves_nothing_behind() -> None:
+    tale = Tale(nodes=1)
+    tale.sees(*(shaped(number) for number in range(LEAVES_MOST + 1)))
+    tale.loses(tale.pods[f"w-{LEAVES_MOST}"])
+    assert not tale.world.grouping.outgrown
+
+
+def test_whatever_runs_is_taken_over_however_many_groups_it_has() -> None:
+    tale = Tale(nodes=1)
+    for number in range(LEAVES_MOST + 5):
+        tale.sees(shaped(number, node="node-0", phase="Running"))
+    assert "Adopted" in tale.tells()
+    entry = tale.engine.entries()["lab/workflow.example.com/w"]
+    assert len(entry.members) == LEAVES_MOST + 5
+    assert not tale.world.take_news()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "a~2", "b"]), st.integers(0, 5), st.booleans())))
+def test_no_two_groups_have_one_name(steps: list[tuple[str, int, bool]]) -> None:
+    """Whatever comes and goes; and who has a name keeps it."""
+    sibling = Sibling("w")
+    for wanted, gpus, prunes in steps:
+        before = dict(sibling.leaves)
+        name = sibling.leaf(wanted, Shape(gpus=gpus))
+        assert name == before.get((wanted, Shape(gpus=gpus)), name)
+        assert len(set(sibling.leaves.values())) == len(sibling.leaves)
+        assert before.items() <= sibling.leaves.items()
+        if prunes:
+            sibling.prune()

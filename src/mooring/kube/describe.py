@@ -175,8 +175,9 @@ def _share(draft: _Draft, group: Wanted) -> dict[str, int]:
     if len(leaves) == 1 and leaves[0][0] is draft.sibling:
         return {leaves[0][1]: group.min}
     left, shares = group.min, {}
+    counts = {each.name: _counts(each) for each in draft.family.readable}
     for number, (sibling, leaf) in enumerate(leaves, 1):
-        part = left if number == len(leaves) else min(left, _counts(sibling)[leaf])
+        part = left if number == len(leaves) else min(left, counts[sibling.name][leaf])
         left -= part
         if sibling is draft.sibling:
             shares[leaf] = part

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mooring.kube.kinds import BY_KEY
 from mooring.kube.names import DEVICES, PREFIX
@@ -12,6 +14,8 @@ from mooring.kube.owners import Done, Kind, Owner, Ref
 from mooring.kube.problems import Problem
 from mooring.model.workload import Shape, Workload
 
+LEAVES_MOST = 64
+"""So many groups a workload has at most: pods that ask for yet another thing do not start."""
 UNREADABLE = "~?"
 """Behind the name of a workload: those of its pods that cannot be understood."""
 
@@ -55,6 +59,10 @@ class Sibling:
     """What it asks for, as long as nothing has changed that it depends on."""
     around: Mapping[str, str] | None = None
     """What stood on its namespace then."""
+    _names: set[str] = field(default_factory=set)
+    """Of its leaves."""
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """The last one that was given, by what the owner calls a group: those below are not free."""
 
     @property
     def is_placed(self) -> bool:
@@ -63,19 +71,38 @@ class Sibling:
 
     def leaf(self, wanted: str, shape: Shape) -> str:
         """Return the leaf for a shape, a new one if need be."""
-        leaf, number = wanted, 1
-        while (wanted, shape) not in self.leaves and leaf in self.leaves.values():
+        known = self.leaves.get((wanted, shape))
+        if known is not None:
+            return known
+        number = self._numbers.get(wanted, 0) + 1
+        while (leaf := f"{wanted}~{number}" if number > 1 else wanted) in self._names:
             number += 1
-            leaf = f"{wanted}~{number}"
-        return self.leaves.setdefault((wanted, shape), leaf)
+        self._numbers[wanted] = number
+        self._names.add(leaf)
+        self.leaves[wanted, shape] = leaf
+        return leaf
+
+    def is_full_for(self, wanted: str, shape: Shape) -> bool:
+        """Return whether it has no leaf for a shape, and cannot have one more."""
+        return (wanted, shape) not in self.leaves and len(self.leaves) >= LEAVES_MOST
+
+    def clear(self) -> dict[tuple[str, Shape], str]:
+        """Forget all leaves; return what they were."""
+        before, self.leaves = self.leaves, {}
+        self._numbers.clear()
+        self._names.clear()
+        return before
 
     def prune(self) -> None:
         """Forget leaves without pods, where others have taken their place."""
         used = {member.group for member in self.members.values()}
+        counts = Counter(wanted for wanted, _ in self.leaves)
         for (wanted, shape), leaf in list(self.leaves.items()):
-            others = [each for each in self.leaves if each[0] == wanted]
-            if leaf not in used and len(others) > 1:
+            if leaf not in used and counts[wanted] > 1:
+                counts[wanted] -= 1
                 del self.leaves[wanted, shape]
+                self._names.discard(leaf)
+                self._numbers[wanted] = 0  # its name is free again
 
 
 @dataclass(slots=True, eq=False)
@@ -106,12 +133,17 @@ class Family:
 
     def leaves_of(self, wanted: str) -> list[tuple[Sibling, str]]:
         """Return the leaves of a group, the oldest first."""
-        return [
-            (sibling, leaf)
-            for sibling in self.siblings
-            for (group, _), leaf in sibling.leaves.items()
-            if group == wanted
-        ]
+        return list(self._leaves_of(wanted))
+
+    def is_split(self, wanted: str) -> bool:
+        """Return whether a group has several leaves."""
+        return len(list(islice(self._leaves_of(wanted), 2))) > 1
+
+    def _leaves_of(self, wanted: str) -> Iterator[tuple[Sibling, str]]:
+        for sibling in self.siblings:
+            for (group, _), leaf in sibling.leaves.items():
+                if group == wanted:
+                    yield sibling, leaf
 
     @property
     def readable(self) -> list[Sibling]:

@@ -30,17 +30,17 @@ import msgspec
 from mooring.kube.annotations import Annotations
 from mooring.kube.convert import claim
 from mooring.kube.describe import Setting, describe
-from mooring.kube.family import UNREADABLE, Family, Membership, Sibling, says_the_same
+from mooring.kube.family import LEAVES_MOST, UNREADABLE, Family, Membership, Sibling, says_the_same
 from mooring.kube.kin import Missing, Owners, Top
 from mooring.kube.kinds import BY_KEY, POD_GROUP
 from mooring.kube.owners import Done
-from mooring.kube.problems import Problem, Problems
+from mooring.kube.problems import Problem, Problems, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mooring.kube.objects import Pod
-    from mooring.kube.owners import Owner
+    from mooring.kube.owners import Owner, Ref
     from mooring.model.workload import Shape, SpreadTerm, TaskTerm, Workload
 
 __all__ = ["Family", "Grouping", "Membership", "Missing", "Sibling"]
@@ -76,6 +76,8 @@ class Grouping:
         """By name of a workload."""
         self._sibling_of: dict[str, Sibling] = {}
         """By uid of a pod."""
+        self.outgrown: dict[str, None] = {}
+        """Uids of pods whose workload has too many groups already; it may have room later."""
         self._touched: dict[str, None] = {}
 
     # -- owners -----------------------------------------------------------------------------
@@ -177,20 +179,27 @@ class Grouping:
     def _seat(self, family: Family, pod: Pod) -> Membership:
         wanted = family.kind.group(family.owner, pod)
         shape = _without(self._shape_of(pod), family.kind.differ)
-        ref = family.ref
+        ref, uid = family.ref, pod.metadata.uid
+        self.outgrown.pop(uid, None)
         if isinstance(shape, Problems):
-            name = family.base + UNREADABLE
-            while self._family_of.get(name, family) is not family:
-                name = f"{name}?"  # of an earlier owner of that name
-            sibling = self._sibling(family, name)
-            why = shape.problems
-            return Membership(sibling.name, ref.uid, wanted, None, ref, wanted, why)
+            return self._turn_away(family, wanted, shape)
         sibling = self._for_shape(family, wanted, shape)
+        if sibling.is_full_for(wanted, shape) and not pod.spec.node_name:
+            self.outgrown[uid] = None
+            return self._turn_away(family, wanted, Problems((_too_many(ref),)))
         leaf = sibling.leaf(wanted, shape)
         rank = family.kind.rank(family.owner, pod)
-        if len(family.leaves_of(wanted)) > 1:
+        if family.is_split(wanted):
             rank = None  # numbers of the group have holes then
         return Membership(sibling.name, ref.uid, leaf, rank, ref, wanted)
+
+    def _turn_away(self, family: Family, wanted: str, why: Problems) -> Membership:
+        """Return the place of a pod that cannot be understood."""
+        name, ref = family.base + UNREADABLE, family.ref
+        while self._family_of.get(name, family) is not family:
+            name = f"{name}?"  # of an earlier owner of that name
+        sibling = self._sibling(family, name)
+        return Membership(sibling.name, ref.uid, wanted, None, ref, wanted, why.problems)
 
     def _for_shape(self, family: Family, wanted: str, shape: Shape) -> Sibling:
         """Return the workload for a shape: one with such pods, or the newest, or another."""
@@ -224,14 +233,14 @@ class Grouping:
             family.renew()
             for sibling in family.readable:
                 for uid, member in sibling.members.items():
-                    alone = len(family.leaves_of(member.wanted)) == 1
-                    rank = family.kind.rank(family.owner, sibling.pods[uid]) if alone else None
+                    split = family.is_split(member.wanted)
+                    rank = None if split else family.kind.rank(family.owner, sibling.pods[uid])
                     sibling.members[uid] = replace(member, rank=rank)
                     yield uid, sibling.members[uid]
 
     def _regroup(self, family: Family, sibling: Sibling) -> None:
         """Give the pods of a workload groups by what their shapes are now."""
-        before, sibling.leaves = sibling.leaves, {}
+        before = sibling.clear()
         shapes = {leaf: shape for (_, shape), leaf in before.items()}
         for uid, member in sibling.members.items():
             shape = _without(self._shape_of(sibling.pods[uid]), family.kind.differ)
@@ -311,6 +320,11 @@ class Grouping:
         """Return what its owner says has finished, also of pods that are gone."""
         family = self._family_of.get(name)
         return family.done if family else Done()
+
+
+def _too_many(ref: Ref) -> Problem:
+    fix = f"let its pods ask for at most {LEAVES_MOST} different things: this one asks for another"
+    return Problem(f"{ref.kind} {show(ref.name)}", "", fix)
 
 
 def _without(shape: Shape | Problems, labels: tuple[str, ...]) -> Shape | Problems:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,9 @@ class World:
         self._around = Around(self.namespaces, frozenset())
         """Shapes have the labels that were named when the engine began, and no others."""
         self._is_regrouped = True
+        self._again: dict[str, None] = {}
+        """Uids of pods that are to be looked at again."""
+        self._again_at = 0.0
         self._dirty: dict[str, None] = {}
         self._now = 0.0
 
@@ -215,6 +219,7 @@ class World:
     def _resign(self, uid: str) -> None:
         """Let a pod be in no workload."""
         self.grouping.leave(uid)
+        self.grouping.outgrown.pop(uid, None)
         if (name := self._crew_of.pop(uid, "")) in self.crews:
             self._leave(uid, name)
 
@@ -449,6 +454,7 @@ class World:
         self._now = now
         yield from self._regroup()
         self.grouping.has_begun = lambda name: name in entries and entries[name].has_begun
+        self._look_again()
         for count, (node, event) in enumerate(self.estate.events(), 1):
             if count % AT_ONCE == 0:
                 yield
@@ -504,6 +510,19 @@ class World:
             if why:
                 self._foreigners.refuse(uid)
         self.estate.set_overfull(self._foreigners.unplaced.values())
+
+    def _look_again(self) -> None:
+        """Look again now and then at pods whose workload had too many groups, some at a time."""
+        if self._now >= self._again_at:
+            self._again_at = self._now + LINGER_S
+            self._again |= self.grouping.outgrown
+        for uid in list(islice(self._again, AT_ONCE)):
+            del self._again[uid]
+            crew = self.crews.get(self._crew_of.get(uid, ""))
+            pod = crew.pods.get(uid) if crew else None
+            if pod is not None and not pod.spec.node_name:
+                self._resign(uid)
+                self.put_pod(pod)
 
     def _regroup(self) -> Iterator[None]:
         """Let shapes have the labels that matter to the engine that has just begun."""
