@@ -12,6 +12,7 @@ from mooring.engine import Engine
 from mooring.kube import kin
 from mooring.kube.audience import Audience
 from mooring.kube.carry import Carrier, Place
+from mooring.kube.crew import BEYOND
 from mooring.kube.driver import Driver, Inbox
 from mooring.kube.family import LEAVES_MOST, Sibling
 from mooring.kube.intake import Intake
@@ -1007,3 +1008,103 @@ def test_no_two_groups_have_one_name(steps: list[tuple[str, int, bool]]) -> None
         assert before.items() <= sibling.leaves.items()
         if prunes:
             sibling.prune()
+
+
+def tasks_of(tale: Tale) -> int:
+    """Return how many tasks the engine keeps."""
+    entries = tale.engine.entries().values()
+    return sum(len(each.states) for entry in entries for each in entry.members.values())
+
+
+def test_pods_that_are_only_asked_for_take_no_room() -> None:
+    """A number costs nothing to write; its owner is told all the same what is missing."""
+    tale = Tale(nodes=1)
+    owner = job("huge", 1_000_000)
+    tale.sees(pod("a", annotations={"mooring.dev/min": "100000"}), owner, job_pod(owner, 0))
+    assert "Submitted" not in tale.tells()
+    assert not tale.engine.entries()
+    told = dict(tale.world.take_short(tale.now + 5))
+    assert told["lab/pod/a"] == "1 of 100000 pods of main are there"
+    assert told["lab/job/huge"] == "1 of 1000000 pods of main are there"
+
+
+@pytest.mark.parametrize("partial", [{}, {"mooring.dev/partial-min": "1"}])
+@pytest.mark.parametrize("placed", [{}, {"node": "node-0", "phase": "Running"}])
+def test_work_that_the_engine_knows_grows_only_with_its_pods(placed: Json, partial: Json) -> None:
+    tale = Tale(nodes=1)
+    huge = {"mooring.dev/min": "100000", **partial}
+    tale.sees(pod("a", annotations=huge, **placed), pod("b", **placed))
+    tale.tells()
+    tale.turns("b")["metadata"]["annotations"] = huge
+    tale.sees(tale.pods["b"])
+    tale.tells()
+    assert tasks_of(tale) <= 2 * (1 + BEYOND)
+    assert all(crew.workload for crew in tale.world.crews.values())
+
+
+@pytest.mark.parametrize("done", [0, 3 * BEYOND])
+def test_a_large_gang_of_which_pods_are_gone_is_still_incomplete(done: int) -> None:
+    """What has finished counts as there: of the rest the engine must not think it is all."""
+    tale = Tale(nodes=1)
+    size = 5 * BEYOND
+    owner = job("train", size, completions=size, status={"succeeded": done})
+    tale.sees(owner)
+    tale.sees(*(job_pod(owner, n, gpus=0, node="node-0", phase="Running") for n in range(5)))
+    tale.tells()
+    entry = tale.engine.entries()["lab/job/train"]
+    assert entry.is_incomplete
+    assert tasks_of(tale) <= 5 + done + BEYOND
+
+
+def test_slices_stay_whole_where_a_minimum_is_cut() -> None:
+    tale = Tale(nodes=1)
+    notes = {"mooring.dev/min": "99996", "mooring.dev/partial-min": "1"}
+    tale.sees(pod("a", annotations=notes | {"mooring.dev/topology-slice": "node:6"}))
+    tale.tells()
+    (leaf,) = tale.engine.entries()["lab/pod/a"].workload.groups
+    assert leaf.min % 6 == 0
+    assert 0 < leaf.min <= BEYOND + 1
+
+
+def test_who_was_short_of_pods_has_the_place_in_line_of_its_owner() -> None:
+    tale = Tale(nodes=0)
+    late, (other,) = gang(1, name="late")
+    early = job("early", 2, creationTimestamp="2026-05-01T11:00:00Z")
+    tale.sees(early, job_pod(early, 0, gpus=4), late, other)
+    tale.decides()
+    tale.sees(job_pod(early, 1, gpus=4))
+    tale.decides()
+    tale.sees_node("node-0")
+    assert sorted(tale.decides()) == ["early-0-x", "early-1-x"]
+
+
+def test_who_lost_pods_before_it_began_waits_as_it_was() -> None:
+    tale = Tale(nodes=0)
+    owner, pods = gang(2)
+    tale.sees(owner, *pods)
+    tale.tells()
+    tale.loses(pods[1])
+    assert tale.tells() == ["WorkloadChanged"]
+    assert not tale.engine.entries()["lab/job/train"].workload.active
+    tale.sees({**owner, "spec": {**owner["spec"], "parallelism": 100_000, "completions": 100_000}})
+    assert tale.tells() == []
+    assert tasks_of(tale) == 2
+    assert tale.world.take_short(tale.now + 60) == [
+        ("lab/job/train", "1 of 100000 pods of main are there")
+    ]
+    tale.sees(owner, pods[1])
+    assert tale.tells() == ["WorkloadChanged"]
+    tale.sees_node("node-0")
+    tale.sees_node("node-1")
+    assert len(tale.decides()) == 2
+
+
+def test_who_is_short_of_pods_and_goes_leaves_nothing_behind() -> None:
+    tale = Tale(nodes=1)
+    owner, pods = gang(2)
+    tale.sees(owner, pods[0])
+    tale.tells()
+    tale.loses(pods[0])
+    tale.tells()
+    assert not tale.world.crews
+    assert not tale.world._short

@@ -6,16 +6,21 @@ whose rank is the task's number if there is one. From then on it has that task u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mooring.kube.family import Membership, is_live
 from mooring.kube.objects import Pod
 from mooring.kube.problems import Problem
-from mooring.model.workload import TaskState, Workload
+from mooring.model.workload import PodGroup, TaskState, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
+
+
+BEYOND = 512
+"""So many tasks without pods a group may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Crew:
     taken: dict[tuple[str, int], str] = field(default_factory=dict)
     """Uid of the pod that has a task."""
     workload: Workload | None = None
-    """As the engine was told."""
+    """As it asks to be."""
     problems: tuple[Problem, ...] = ()
     """What could not be understood; then it does not start."""
     terms: dict[str, Any] = field(default_factory=dict)
@@ -101,6 +106,12 @@ class Crew:
                 found[task] = uid
         return found
 
+    def sized(self, workload: Workload, done: int) -> Workload:
+        """Return a workload with no more tasks than have pods, or are done, and some beyond."""
+        there = Counter(member.group for member in self.members.values())
+        groups = [_at_most(leaf, there[leaf.name] + done + BEYOND) for leaf in workload.groups]
+        return replace(workload, groups=tuple(groups))
+
     def missing(self) -> str:
         """Return in words which pods are missing to start."""
         lines = []
@@ -112,6 +123,19 @@ class Crew:
                 gates = f", and {gated} wait at a scheduling gate" if gated else ""
                 lines.append(f"{live} of {leaf.min} pods of {leaf.name} are there{gates}")
         return "; ".join(lines) or "its owner has suspended it"
+
+
+def _at_most(leaf: PodGroup, count: int) -> PodGroup:
+    """Return a group of which no more than so many start together; slices stay whole."""
+    if leaf.min <= count:
+        return leaf
+    topology = leaf.topology
+    size = topology.slices[0].size if topology.slices else 1
+    if size > count:
+        topology, size = replace(topology, slices=()), 1
+    least = count - count % size
+    most = leaf.max if leaf.max > least else 0
+    return replace(leaf, min=least, max=most, topology=topology, partial=min(leaf.partial, least))
 
 
 def waits(pod: Pod) -> bool:

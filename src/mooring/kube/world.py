@@ -17,7 +17,7 @@ from mooring.engine.check import EventError
 from mooring.kube.adopt import OTHERS, Foreigners, adopted, disproof
 from mooring.kube.convert import Around, budget_matches, seen_keys
 from mooring.kube.convert import shape as shape_of
-from mooring.kube.crew import Crew, Seat, has_left, is_over, state_of, waits
+from mooring.kube.crew import BEYOND, Crew, Seat, has_left, is_over, state_of, waits
 from mooring.kube.estate import Estate, comes_with_node
 from mooring.kube.family import is_live
 from mooring.kube.groups import Grouping
@@ -560,10 +560,14 @@ class World:
         workload = self._describe(crew)
         if self._is_strange(crew):
             return True  # as it was, until its terms can be judged
-        if workload is not None and workload != entry.workload:
-            if not self._tell(observe, WorkloadChanged(workload)):
-                crew.problems = (Problem("", "", self.errors[-1]),)
+        if workload is not None:
             crew.workload = workload
+            if workload.active or entry.has_begun:
+                told = self._sized(crew, workload)
+            else:
+                told = replace(entry.workload, active=False)  # until its pods are there again
+            if told != entry.workload and not self._tell(observe, WorkloadChanged(told)):
+                crew.problems = (Problem("", "", self.errors[-1]),)
         return True
 
     def _tell_tasks(self, crew: Crew, entry: Entry, observe: Observe) -> None:
@@ -668,6 +672,9 @@ class World:
             self._held[crew.name] = None
             return
         crew.workload = workload
+        if not (workload.active or _is_placed(crew)):
+            return  # any number of pods can be asked for: it comes when they are there
+        workload = self._sized(crew, workload)
         for uid in [uid for uid in crew.seats if uid not in crew.pods]:
             crew.unseat(uid)
         event: Adopted | None = None
@@ -736,6 +743,16 @@ class World:
         workload = _hold_to_terms(crew, workload)
         self._note_short(crew, workload)
         return replace(workload, preemptible=False) if self._is_protected(crew) else workload
+
+    def _sized(self, crew: Crew, workload: Workload) -> Workload:
+        """Return a workload as the engine is told: not with any number of tasks without pods.
+
+        It must know that pods are missing of one that runs, or will do with fewer. But a number
+        costs nothing to write, and each task takes room.
+        """
+        if all(leaf.min <= BEYOND for leaf in workload.leaves()):
+            return workload
+        return crew.sized(workload, self.grouping.finished(crew.name).count)
 
     def _note_short(self, crew: Crew, workload: Workload) -> None:
         """Note since when pods of a workload are missing without which it does not start."""
