@@ -433,13 +433,13 @@ def check_patience(story: QueueStory, by: Chooser) -> None:
     now, before = story.now, dict[str, float]()
     if orders[queue] == "backfill":
         before = {name: story.engine.desk.latest.of(name) for name in story.engine.entries()}
-    for _ in range(4):
+    for _ in range(ROUNDS):
         for engine in (alone, together):
             engine.decide(now)
             obey(engine)
         check_no_later(alone, together, (queue, priority), before)
         before = {name: together.desk.latest.of(name) for name in together.entries()}
-        now += 20.0
+        now += ROUND_S
         both = sorted(set(steady(alone)) & set(steady(together)))
         for name in both[:1]:
             alone.observe(Ended(name))
@@ -447,6 +447,7 @@ def check_patience(story: QueueStory, by: Chooser) -> None:
 
 
 PATIENT = ("backfill", "easy", "conservative")
+ROUNDS, ROUND_S = 4, 20.0
 
 
 def steady(engine: Engine) -> list[str]:
@@ -465,7 +466,8 @@ def check_no_later(
     newcomer a queue may have a right to more, by which others leave for one: it has room then, and
     whoever left ends later.
     Overtakers take a while to leave: who is promised something only when one before it has started
-    after that is promised the later for it.
+    after that is promised the later for it. Work of another queue that had its turn and has left by
+    the right of this queue ends later, and so do turns come that wait for its end.
     """
     queue, priority = first
     was, now = alone.shadow_starts(), together.shadow_starts()
@@ -480,6 +482,7 @@ def check_no_later(
             continue
         there = together.entries()[name]
         is_past = name in broken(alone, queue)
+        is_past |= has_turns and has_left(together, queue)
         if not there.has_begun and name not in together.desk.holds and not is_past:
             late, told = together.desk.latest.of(name), alone.desk.latest.of(name)
             if not has_turns or starts_later(alone, together):
@@ -497,6 +500,14 @@ def broken(engine: Engine, queue: str) -> list[str]:
     mine = [name for name in told if name in entries and entries[name].workload.queue == queue]
     first = min((told[name] for name in mine), default=inf)
     return mine if first <= engine.desk.now else []
+
+
+def has_left(engine: Engine, queue: str) -> bool:
+    """Return whether work of another queue that had its turn has just left for another's sake."""
+    entries, turns = engine.entries(), engine.shadow_starts()
+    some = [entries[name] for name in turns if name in entries and not entries[name].has_begun]
+    since = engine.desk.now - ROUNDS * ROUND_S
+    return any((e.past.evicted_at or 0.0) >= since and e.workload.queue != queue for e in some)
 
 
 def stands_behind(together: Engine, was: dict[str, float]) -> bool:
