@@ -100,7 +100,8 @@ class Lives:
     def leader(self) -> str:
         """Return who holds the lease."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/mooring"
-        return str(self.live.plane.api.get(path)["spec"].get("holderIdentity"))
+        holder = str(self.live.plane.api.get(path)["spec"].get("holderIdentity"))
+        return holder.rpartition("_")[0]
 
 
 def gpus_undisturbed(live: Live, seed: int, gangs: int) -> int:
