@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,8 @@ from mooring.model.plan import Bind, Delays, Evict, NoRoom, Reserve, Reserved
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Eviction, Policy
 from mooring.model.workload import TaskState
+from mooring.policy.default.hall import Hall
+from mooring.policy.default.starts import Starts
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from mooring.model.entry import Entry
     from mooring.model.events import Event
-    from mooring.model.plan import Plan
+    from mooring.model.plan import Plan, Reason
     from mooring.model.workload import Workload
 
 TWINS: dict[str, type[Timed]] = {"easy": Easy, "conservative": Conservative}
@@ -555,6 +558,7 @@ class Played:
         self.starts: dict[str, float] = {}
         self.promises: dict[str, list[float]] = {}
         self.evicted: list[str] = []
+        self.reasons: list[dict[str, tuple[Reason, ...]]] = []
         self.engine = Engine(topology, more.get("policy", Policy()), queues=(queue,))
         driven = Checked(self.engine) if more.get("forks") else self.engine
         loop = Loop(driven, run_time=lambda each: run_of[each.name], listeners=[self.listen])
@@ -564,7 +568,12 @@ class Played:
             loop.at(work.submit, Submitted(as_workload(work, **more)))
         loop.run()
 
+    def why(self) -> dict[str, tuple[Reason, ...]]:
+        """Return why everybody waits."""
+        return {name: self.engine.reasons(name) for name in self.engine.waiting()}
+
     def listen(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        self.reasons.append(self.why())
         for decision in plan.decisions:
             match decision:
                 case Bind(name, _, _):
@@ -680,6 +689,55 @@ def test_a_reservation_never_slips(
 
 
 DEEP = Policy(backfill=Backfill(reservations=3))
+
+
+# Those who ask for the same room are woken in turn where only room and bookings decide: what comes
+# of it, and what everybody is told, is as if all were woken.
+
+
+@given(st.integers(1, 3), st.booleans(), st.data())
+def test_who_is_woken_in_turn_starts_as_if_all_were_woken(
+    deep: int, with_limits: bool, data: st.DataObject
+) -> None:
+    found = [replace(work, priority=0) for work in data.draw(works(3, 4, (1, 2, 4)))]
+    rules = Eviction(consolidates=False, notice_s=0.0)
+    policy = Policy(eviction=rules, backfill=Backfill(reservations=deep))
+    queue, text = Queue("default", order="easy"), "r: a=4 b=4 c=4"
+    with patch.object(Hall, "waits_for_room", return_value=False):
+        plain = Played(text, found, queue, policy=policy, limits=with_limits)
+
+    played = Played(text, found, queue, policy=policy, limits=with_limits, forks=True)
+
+    assert played.starts == plain.starts
+    assert played.promises == plain.promises
+    assert played.reasons == plain.reasons
+
+
+STILL = replace(CALM, eviction=Eviction(consolidates=False, notice_s=0.0))
+
+
+def test_where_there_is_no_room_only_the_first_of_all_who_ask_for_it_is_tried() -> None:
+    here = ordered("easy", "a=4", STILL).run(lasting(50, task("runs", 4)))
+    here.submit(*(lasting(10 + n, task(f"w{n}", 4)) for n in range(10))).cycle(1.0)
+
+    with patch.object(Starts, "attempt", autospec=True, side_effect=Starts.attempt) as tried:
+        plan = here.end("runs").cycle(20.0)
+
+    assert by_workload(plan) == {"w0": ["a"]}
+    assert tried.call_count == 2
+    assert all(isinstance(reasons(here, f"w{n}")[0], NoRoom) for n in range(1, 10))
+
+
+def test_who_would_delay_another_as_one_before_it_is_refused_without_a_look() -> None:
+    here = ordered("easy", "a=4", STILL).run(lasting(10, task("runs", 2)))
+    wide = lasting(10, task("wide", 4))
+
+    with patch.object(Starts, "_attempt", autospec=True, side_effect=Starts._attempt) as looked:
+        plan = here.submit(wide, *(lasting(20 + n, task(f"w{n}", 2)) for n in range(9))).cycle(1.0)
+
+    assert by_workload(plan) == {}
+    assert looked.call_count == 2
+    assert all(reasons(here, f"w{n}") == (Delays("wide"),) for n in range(9))
 
 
 def test_who_moves_earlier_leaves_those_behind_it_their_start() -> None:

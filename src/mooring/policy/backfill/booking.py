@@ -85,7 +85,7 @@ class Bookings:
         self._seen: tuple[object, ...] = ()
         """Of the desk, when all of this was last looked at."""
         self._seen_at = -inf
-        self._waiting: dict[int, list[tuple[Rank, str]]] = {}
+        self._waiting: dict[int, list[tuple[Rank, Item]]] = {}
         self._next: dict[int, int] = {}
         """How far a pass has come in each queue."""
         self._confirmed: dict[str, None] = {}
@@ -182,9 +182,8 @@ class Bookings:
     def _wake_refused(self) -> None:
         """Wake those who were kept back before a booking moved."""
         for lines in self._lines.values():
-            for line in list(lines.sleeping.values()):
-                is_kept_back = any(isinstance(reason, Delays) for reason in line.reasons)
-                if is_kept_back and self._refused.get(line.waiting[0][1], -1) < self._moves:
+            for line in list(lines.refused.values()):
+                if self._refused.get(line.waiting[0][1], -1) < self._moves:
                     lines.wake([line])
 
     @property
@@ -194,6 +193,22 @@ class Bookings:
             return bool(self.booked)
         waiting = any(len(self._lines[queue]) for queue in self._orders if queue in self._lines)
         return waiting and self._seen != self._state()
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Return what it depends on whether one that is not booked may start."""
+        return self._state(), self._moves, len(self.booked), self.desk.now
+
+    def minded_by(self, item: Item) -> tuple[object, ...] | None:
+        """Return what sets one apart from others who ask for the same room; None: it is booked.
+
+        Room is only ever taken when somebody starts as booked, so it only matters who of them does
+        so before one would end, and whom it must not delay.
+        """
+        if item[0] in self.booked:
+            return None
+        end = self._end_of(item)
+        return tuple((b.name, b.at < end, self._binds(b, item)) for b in self.booked.values())
 
     def _state(self) -> tuple[object, ...]:
         """Return what bookings depend on."""
@@ -211,9 +226,7 @@ class Bookings:
         """Look anew at who runs, who waits and which bookings hold."""
         self._has_gained |= self._running.look()
         self._waiting = {
-            queue: sorted((lines.rank_of(item), item[0]) for item in lines if not item[1])
-            for queue, lines in self._lines.items()
-            if queue in self._orders
+            queue: lines.ranked() for queue, lines in self._lines.items() if queue in self._orders
         }
         for name in [*self.booked, *(n for n in self.desk.latest if n not in self.booked)]:
             self._revise(name)
@@ -290,9 +303,10 @@ class Bookings:
         if self._orders[queue] == "easy":
             most = self.desk.policy.backfill.reservations
         while at < len(waiting) and waiting[at][0] < bound:
-            name = waiting[at][1]
+            item = waiting[at][1]
+            name, group = item
             at += 1
-            if (name, "") not in self._lines[queue]:
+            if group or item not in self._lines[queue]:
                 continue
             self._look_at(name)
             if most is not None and self._count(queue) >= most:

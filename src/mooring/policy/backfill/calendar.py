@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import replace
-from itertools import groupby
 from math import inf
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from mooring.model.memory import Memory
@@ -78,11 +76,9 @@ class Ends:
         """Return when a workload ends; infinite: never, or it is not known."""
         return self._of.get(workload, inf)
 
-    def after(self, now: float) -> Iterator[tuple[float, tuple[str, ...]]]:
-        """Yield instants and who ends then, in order; who is overdue is expected to end now."""
-        due = ((max(end_at, now), workload) for end_at, workload in self._sorted)
-        for end_at, pairs in groupby(due, itemgetter(0)):
-            yield end_at, tuple(workload for _, workload in pairs)
+    def after(self, now: float) -> list[tuple[float, str]]:
+        """Return who ends when, in order; who is overdue is expected to end now."""
+        return [(max(end_at, now), workload) for end_at, workload in self._sorted]
 
     def copy(self) -> Ends:
         """Return ends that change on their own from here."""

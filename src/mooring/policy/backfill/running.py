@@ -34,6 +34,8 @@ class Running:
         self._unsettled: dict[str, None] = {}
         """Those whose end depends on when one looks."""
         self._world: tuple[object, ...] = ()
+        self._listed: tuple[float, list[End]] | None = None
+        """All ends in order, and as seen from when; None: they have changed since."""
 
     def look(self) -> bool:
         """Look at what has changed; return whether there may be more room than was thought."""
@@ -53,6 +55,7 @@ class Running:
     def _look_at(self, name: str) -> bool:
         """Look at one; return whether there may be more room than was thought."""
         desk, entry = self.desk, self.desk.entries.get(name)
+        self._listed = None
         self._leaving.pop(name, None)
         self._unsettled.pop(name, None)
         is_there = entry is not None and (
@@ -72,6 +75,7 @@ class Running:
     def note(self, entry: Entry) -> bool:
         """Note what one has and when it ends; return whether that is earlier than was thought."""
         desk, name = self.desk, entry.workload.name
+        self._listed = None
         since = self._since(entry)
         hold = desk.holds.get(name)
         if hold is not None and not hold.is_growth:
@@ -101,6 +105,18 @@ class Running:
 
     def ends(self, gone: Sequence[Victim] = (), more: Sequence[End] = ()) -> list[End]:
         """Return all ends in order, without those who are gone, and with some more."""
+        if gone:
+            found = self._list(gone)
+        else:
+            if self._listed is None or self._listed[0] != self.desk.now:
+                self._listed = self.desk.now, self._list()
+            found = list(self._listed[1])
+        for end in more:
+            if end[0] < NEVER:
+                insort(found, end, key=itemgetter(0))
+        return found
+
+    def _list(self, gone: Sequence[Victim] = ()) -> list[End]:
         now = self.desk.now
         out: dict[str, list[tuple[str, int]]] = {}
         for victim in gone:
@@ -111,12 +127,8 @@ class Running:
             without = out.get(victim.entry.workload.name, ())
             tasks = tuple(task for task in victim.tasks if task not in without)
             found.append((now, partial(remove, self.desk, replace(victim, tasks=tasks))))
-        for at, names in self._ends.after(now):
-            for name in names:
-                found += [(at, give) for give in left.get(name, self._gives[name])]
-        for end in more:
-            if end[0] < NEVER:
-                insort(found, end, key=itemgetter(0))
+        gives = {**self._gives, **left} if left else self._gives
+        found += [(at, give) for at, name in self._ends.after(now) for give in gives[name]]
         return found
 
     def _gives_of(self, entry: Entry, without: Sequence[tuple[str, int]] = ()) -> list[Give]:

@@ -101,6 +101,7 @@ class DefaultCourt:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
         desk, hall = self.desk, self._hall
         self._waking.wake()  # this cycle may have changed something already
+        self._starts.begin()
         hall.measure_anew()
         hall.rank_anew()
         started = -1
@@ -110,8 +111,12 @@ class DefaultCourt:
             if self._goes_on():
                 started = -1
                 continue
-            asleep = [(ls, line) for ls in hall.lines.values() for line in ls.sleeping.values()]
-            drawn = [(lines, line) for lines, line in asleep if line.ask.is_drawn]
+            drawn = [
+                (lines, line)
+                for lines in hall.lines.values()
+                for line in lines.sleeping.values()
+                if line.ask.is_drawn
+            ]
             if not drawn:
                 break
             if started != len(desk.decisions):

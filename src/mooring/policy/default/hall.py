@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 LATER = float("inf")
 
 
+def may_move(desk: Desk) -> bool:
+    """Return whether work is moved to make room."""
+    rules = desk.policy.eviction
+    return rules.consolidates and rules.movers != 0
+
+
 class Hall:
     """Who waits at one court, and what they claim."""
 
@@ -127,8 +133,9 @@ class Hall:
             (workload.leave_s, workload.minimum_run_s),  # who can leave in time may be let in
             workload.preemption_delay_s,  # one that asks nobody to leave is in nobody's way
             gate(self.desk, entry),
-            *self.bookings.kind_of(entry, self.queue_of[workload.name]),
         )
+        room = key
+        key += self.bookings.kind_of(entry, self.queue_of[workload.name])
         kind = key
         if self.backfills(entry):  # who is expected to be done first may overtake
             said = (workload.estimate_s, workload.run_limit_s)
@@ -136,7 +143,7 @@ class Hall:
         line = lines.line(key)
         if line is None:
             line = lines.open(key, compile_ask(self.desk.books, workload, entry.avoid))
-            line.kind = kind
+            line.kind, line.room = kind, lines.room_of(room)
         return line
 
     def _likely(self, line: Line, entry: Entry) -> Request:
@@ -296,6 +303,16 @@ class Hall:
         if self.has_rivals or desk.policy.headroom:
             return True
         return bool(desk.overtakers) and self.quantum.begins_at() <= desk.now
+
+    def waits_for_room(self, queue: int) -> bool:
+        """Return whether all in a queue start where nobody starts later for it, and else not.
+
+        Those who ask for the same have room together then, or none of them has.
+        """
+        tree = self.desk.tree
+        if tree.order[queue] != "easy" or tree.pairs or tree.queues[queue].bypass_limit is not None:
+            return False
+        return not (self.could_ask or may_move(self.desk))
 
     def backfills(self, entry: Entry) -> bool:
         """Return whether the queue of a workload lets others by under the eyes of a shadow."""

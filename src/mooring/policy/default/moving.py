@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import CutShort, Delays, Leaving, OverQuota
 from mooring.policy.default.displacing import delayed_until
+from mooring.policy.default.hall import may_move
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.defragment import Bounds, Planner, free_of, is_enough
 from mooring.policy.victims.displace import CutShortSearchError, Steps
@@ -32,12 +33,6 @@ PAUSE_S, LONGEST_PAUSE_S = 300.0, 4800.0
 in vain it is twice as long, up to the longest."""
 ANY_NUMBER = 1 << 30
 MOST_KNOWN = 1_000
-
-
-def may_move(desk: Desk) -> bool:
-    """Return whether work is moved to make room."""
-    rules = desk.policy.eviction
-    return rules.consolidates and rules.movers != 0
 
 
 class Moving:

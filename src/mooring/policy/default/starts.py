@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Blocked, CutShort, Leaving, NotTogether
-from mooring.policy.default.hall import LATER
-from mooring.policy.default.moving import Moving, may_move
+from mooring.model.plan import Blocked, CutShort, Delays, Leaving, NotTogether
+from mooring.policy.default.hall import LATER, may_move
+from mooring.policy.default.moving import Moving
 from mooring.policy.default.passing import (
     forget_passes,
     is_for_ever,
@@ -50,6 +50,8 @@ class Starts:
         self._moving = Moving(desk, hall, displacing)
         self._failed: dict[object, tuple[object, tuple[Reason, ...]]] = {}
         """By kind of line: how things stood when there was no room, and why."""
+        self._refused: dict[object, tuple[object, tuple[Reason, ...]]] = {}
+        """By room, and by whom one must mind if there is some: the same, in this cycle."""
 
     def copy(self, desk: Desk, hall: Hall, displacing: Displacing) -> Starts:
         """Return the same for a fork."""
@@ -57,11 +59,19 @@ class Starts:
         new._moving = self._moving.copy(desk, hall, displacing)
         return new
 
+    def begin(self) -> None:
+        """Begin a cycle."""
+        self._refused.clear()
+
     def attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Let a workload start, or others leave for it; say why if neither can be.
 
-        Where only room decides, lines of one kind have it or not together.
+        Where only room decides, lines of one kind have it or not together. Where that and bookings
+        do, lines of one room start or not together if they must mind the same.
         """
+        queue = self.hall.queue_of[entry.workload.name]
+        if self.hall.waits_for_room(queue):
+            return self._attempt_as_others(entry, line, reasons)
         if not self._only_room_decides(entry):
             return self._attempt(entry, line, reasons)
         books, desk = self.desk.books, self.desk
@@ -75,6 +85,25 @@ class Starts:
         if len(self._failed) >= MOST_KINDS:
             self._failed.clear()
         self._failed[line.kind] = (books.log_end, books.epoch, desk.reserved), tuple(reasons)
+        return False
+
+    def _attempt_as_others(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
+        """Let a workload start unless one could not that is like it to all who are booked."""
+        hall, item = self.hall, (entry.workload.name, "")
+        hall.bookings.settle(hall.queue_of[item[0]], hall.lines_of(entry).rank_of(item))
+        state, minds = hall.bookings.stamp, hall.bookings.minded_by(item)
+        if minds is None:
+            return self._attempt(entry, line, reasons)
+        for key in (line.room, (line.room, minds)):
+            then, known = self._refused.get(key, (None, ()))
+            if then == state:
+                line.tried_at, line.until = self.desk.version, LATER
+                reasons += known
+                return False
+        if self._attempt(entry, line, reasons):
+            return True
+        has_room = any(isinstance(reason, Delays) for reason in reasons)
+        self._refused[(line.room, minds) if has_room else line.room] = state, tuple(reasons)
         return False
 
     def _only_room_decides(self, entry: Entry) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, Delays, Excluded, OverQuota, Promised
-from mooring.policy.default.hall import LATER
-from mooring.policy.default.moving import may_move
+from mooring.policy.default.hall import LATER, may_move
 from mooring.policy.defragment import free_of, is_enough
 from mooring.policy.placing.helped import Helped
 
@@ -41,7 +40,10 @@ class Waking:
             lost = self.seen < books.trimmed
             fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
             helped = Helped(self.desk.fits, fresh)
-            for lines in self.hall.lines.values():
+            for queue, lines in self.hall.lines.items():
+                if self.hall.waits_for_room(queue):
+                    lines.wake_in_turn(helped)
+                    continue
                 lines.wake([line for line in self._asleep(lines) if _is_helped(line, helped)])
         self.seen = books.log_end
         self._wake_rivals()
@@ -67,7 +69,9 @@ class Waking:
             return
         self._rivals_seen = version
         could = self.hall.could_ask
-        for lines in self.hall.lines.values():
+        for queue, lines in self.hall.lines.items():
+            if now < self._until and self.hall.waits_for_room(queue):
+                continue
             asleep = self._rested(
                 [a for a in self._asleep(lines) if a.tried_at != version or a.until <= now]
             )

@@ -1,7 +1,9 @@
 """Who waits: one line for each ask, in order of rank; asks that cannot be met sleep.
 
 Equal asks stand in one line, so only its head is ever tried. An ask that was refused sleeps, with
-its reasons, until something changes that could matter; then it is ready again.
+its reasons, until something changes that could matter; then it is ready again. Lines that differ
+only in how long they ask for the same room can be woken in turn: the next one when one was tried
+that had room.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.model.plan import Behind, Blocked, Reason
+from mooring.model.plan import Behind, Blocked, Delays, Reason
 from mooring.policy.placing.ask import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 MOST_LINES = 10_000
@@ -59,6 +61,8 @@ class Line:
     reasons: tuple[Reason, ...] = ()
     kind: object = None
     """Lines of one kind ask for the same, and differ only in who goes first."""
+    room: int = 0
+    """Lines of one room ask for the same too, but perhaps for longer."""
     explained: tuple[tuple[object, ...], tuple[Reason, ...]] = ((), ())
     """What last kept its head from room, and the epoch of the books then."""
     counted_at: int = -1
@@ -94,10 +98,20 @@ class Lines:
         self.sleeping: dict[int, Line] = {}
         self.blocked: dict[int, Line] = {}
         """Those of them that wait for one before them to start."""
+        self.refused: dict[int, Line] = {}
+        """Those of them that have room, but others would start later for them."""
         self._lines: dict[object, Line] = {}
         self._of: dict[Item, tuple[Line, Rank]] = {}
         self._ready: list[tuple[Rank, int, Line]] = []
         self._next = 0
+        self._most = MOST_LINES
+        self._ranked: list[tuple[Rank, Item]] | None = None
+        """All who wait in order of rank, once somebody has asked for that."""
+        self._rooms: dict[object, int] = {}
+        self._asleep: dict[int, dict[int, Line]] = {}
+        """Those who sleep by the room they ask for."""
+        self._turns: dict[int, tuple[Line, list[tuple[Rank, int, Line]]]] = {}
+        """By room: the line that is awake for all of them, and those that are woken after it."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -116,16 +130,26 @@ class Lines:
 
     def open(self, key: object, ask: Ask) -> Line:
         """Make the line of an ask; too many in which nobody stands are dropped."""
-        if len(self._lines) >= MOST_LINES:
+        if len(self._lines) >= self._most:
             self._lines = {k: line for k, line in self._lines.items() if line.waiting}
+            self._most = max(MOST_LINES, 2 * len(self._lines))
+            rooms = {line.room for line in self._lines.values()}
+            self._rooms = {ask: room for ask, room in self._rooms.items() if room in rooms}
         self._next += 1
-        line = self._lines[key] = Line(self._next, ask)
+        line = self._lines[key] = Line(self._next, ask, room=self._next)
         return line
 
     def forget_sizes(self) -> None:
         """Let no line know any more what is likely to be charged, nor those that are empty."""
         for line in self._lines.values():
             line.likely = None
+
+    def room_of(self, ask: object) -> int:
+        """Return the number of the room that an ask is for."""
+        if ask not in self._rooms:
+            self._next += 1
+            self._rooms[ask] = self._next
+        return self._rooms[ask]
 
     def close(self, key: object) -> None:
         """Drop a line that nobody stands in."""
@@ -142,6 +166,8 @@ class Lines:
             line.waiting.append(entry)
             place = len(line.waiting) - 1
         self._of[item] = line, rank
+        if self._ranked is not None:
+            insort(self._ranked, entry)
         if place == 0 and not line.asleep:
             heappush(self._ready, (rank, line.number, line))
         else:
@@ -152,16 +178,21 @@ class Lines:
         line, rank = self._of.pop(item)
         place = bisect_left(line.waiting, (rank, item))
         del line.waiting[place]
+        if self._ranked is not None:
+            del self._ranked[bisect_left(self._ranked, (rank, item))]
         self.told.pop(item, None)
         if place == 0 and line.waiting and not line.asleep:
             heappush(self._ready, (line.waiting[0][0], line.number, line))
         self._tell(line, place)
         if not line.waiting and line.asleep:
             self._rouse(line)
+        if place == 0:
+            self._wake_next(line)
 
     def move(self, item: Item, rank: Rank) -> bool:
         """Let an item have another place in its line; return whether the line has another head."""
         line, old = self._of[item]
+        self._ranked = None
         head, place = line.waiting[0], bisect_left(line.waiting, (old, item))
         del line.waiting[place]
         insort(line.waiting, (rank, item))
@@ -210,13 +241,20 @@ class Lines:
         line.asleep = True
         line.counted_at = counted_at
         self.sleeping[line.number] = line
+        self._asleep.setdefault(line.room, {})[line.number] = line
         head = line.waiting[0][1]
         if reasons != line.reasons or line.told != head:
             line.reasons = reasons
             self.told[head] = None
         self.blocked.pop(line.number, None)
+        self.refused.pop(line.number, None)
         if any(isinstance(reason, Blocked) for reason in line.reasons):
             self.blocked[line.number] = line
+        if any(isinstance(reason, Delays) for reason in line.reasons):
+            self.refused[line.number] = line
+            self._wake_next(line)
+        else:
+            self._end_turn(line)
 
     def wake(self, lines: Iterable[Line]) -> None:
         """Make sleeping lines ready."""
@@ -226,10 +264,51 @@ class Lines:
                 if line.waiting:
                     heappush(self._ready, (line.waiting[0][0], line.number, line))
 
+    def wake_in_turn(self, is_helped: Callable[[Ask], bool]) -> None:
+        """Make the first line of every room ready where a change helps who asks for it.
+
+        The next one is when that has started, or was refused for another's sake: it may ask for
+        less time. If there is no room, there is none for the others either.
+        """
+        for room, some in list(self._asleep.items()):
+            if is_helped(next(iter(some.values())).ask):
+                after = [(line.waiting[0][0], line.number, line) for line in some.values()]
+                heapify(after)
+                self._wake_first(room, after)
+        others = [*self.blocked.values(), *self.refused.values()]
+        self.wake([line for line in others if line.room not in self._turns])
+
+    def _wake_first(self, room: int, after: list[tuple[Rank, int, Line]]) -> None:
+        self._turns.pop(room, None)
+        while after:
+            rank, _, line = heappop(after)
+            if line.asleep and line.waiting[0][0] == rank:
+                self.wake([line])
+                self._turns[room] = line, after
+                return
+
+    def _wake_next(self, line: Line) -> None:
+        """Let the next one have its turn, if it is that of a line."""
+        awake, after = self._turns.get(line.room, (None, []))
+        if awake is line:
+            self._wake_first(line.room, after)
+
+    def _end_turn(self, line: Line) -> None:
+        """Let no other have a turn after a line that has no room: nor have they."""
+        if self._turns.get(line.room, (None, []))[0] is line:
+            del self._turns[line.room]
+            for other in [each for each in self.refused.values() if each.room == line.room]:
+                self.sleep(other, line.reasons, line.counted_at)
+
     def _rouse(self, line: Line) -> None:
         line.asleep = False
         del self.sleeping[line.number]
+        of_room = self._asleep[line.room]
+        del of_room[line.number]
+        if not of_room:
+            del self._asleep[line.room]
         self.blocked.pop(line.number, None)
+        self.refused.pop(line.number, None)
 
     def _tell(self, line: Line, place: int) -> None:
         if place < len(line.waiting) and (place or line.asleep):
@@ -274,7 +353,13 @@ class Lines:
 
     def starting(self) -> list[Item]:
         """Return all who wait to start, in order of rank."""
-        return [item for _, item in sorted((self._of[i][1], i) for i in self._of if not i[1])]
+        return [item for _, item in self.ranked() if not item[1]]
+
+    def ranked(self) -> list[tuple[Rank, Item]]:
+        """Return all who wait, in order of rank."""
+        if self._ranked is None:
+            self._ranked = sorted((rank, item) for item, (_, rank) in self._of.items())
+        return list(self._ranked)
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._of)
@@ -296,12 +381,19 @@ class Lines:
             copied.rests_until, copied.due = line.rests_until, line.due
             copied.looked_at, copied.looked_version = line.looked_at, line.looked_version
             copied.look_pause_s = line.look_pause_s
-            copied.kind = line.kind
+            copied.kind, copied.room = line.kind, line.room
             copied.protected = line.protected
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
+        new._rooms, new._most = dict(self._rooms), self._most
+        for room, (awake, after) in self._turns.items():
+            there = [(rank, number, twin[number]) for rank, number, _ in after if number in twin]
+            new._turns[room] = twin[awake.number], there
+        for number, line in new.sleeping.items():
+            new._asleep.setdefault(line.room, {})[number] = line
         new.blocked = {number: twin[number] for number in self.blocked}
+        new.refused = {number: twin[number] for number in self.refused}
         ready = [(rank, number) for rank, number, _ in self._ready if number in twin]
         new._ready = [(rank, number, twin[number]) for rank, number in sorted(ready)]
         new.told = dict(self.told)
