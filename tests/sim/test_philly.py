@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,3 +124,22 @@ def test_backfill_meets_its_bars(traces: Path, nodes: int, policy: str) -> None:
 def test_a_folder_without_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "philly", "--traces", str(tmp_path)]) == 2
     assert "get it from" in capsys.readouterr().err
+
+
+def test_the_table_and_the_figure_of_a_few_jobs(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gzip.open(traces / "philly-jobs" / "philly.csv.gz", "rt", encoding="utf-8") as lines:
+        (tmp_path / "philly.csv").write_text("".join(islice(lines, 200)), "utf-8")
+    figure = tmp_path / "waits.svg"
+    study = ["experiment", "philly", "--traces", str(tmp_path), "--nodes", "16", "-o", "json"]
+
+    assert main([*study, "--figure", str(figure)]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["nodes"], row["policy"]) for row in found] == [(16, name) for name in ORDERS]
+    assert {row["jobs"] for row in found} == {199}
+    assert all(name in figure.read_text("utf-8") for name in ("16 nodes", *ORDERS))
+
+    assert main([*study, "--figure", str(tmp_path / "no" / "waits.svg")]) == 2
+    assert "this cannot be written" in capsys.readouterr().err

@@ -299,14 +299,17 @@ def _add_philly(studies: Commands) -> None:
         help=f"default all: {', '.join(ORDERS)}",
     )
     study.add_argument(
-        "--jobs", metavar="N", type=_whole(1, 1024), default=1, help="processes; default one"
+        "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
     )
+    study.add_argument("--figure", metavar="FILE", default="", help="draw it to an SVG file too")
     _add_output(study)
 
 
 def _philly(arguments: argparse.Namespace) -> int:
-    chosen = arguments.traces, arguments.nodes, arguments.policy, arguments.jobs
-    return philly(PhillyChoice(*chosen), as_json=arguments.output == "json")
+    jobs = arguments.jobs or os.cpu_count() or 1
+    chosen = arguments.traces, arguments.nodes, arguments.policy, jobs
+    choice = PhillyChoice(*chosen, figure=arguments.figure)
+    return philly(choice, as_json=arguments.output == "json")
 
 
 def _add_traces(commands: Commands) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.report.waits_figure import Panel, Waits, draw_waits
+from mooring.sim.openb import StudyError
 from mooring.sim.philly import Row, job_count, run_all
 from mooring.words import counted
 
@@ -25,6 +28,7 @@ class Choice:
     nodes: Sequence[int]
     policies: Sequence[str]
     jobs: int = 1
+    figure: str = ""
 
 
 def philly(choice: Choice, *, as_json: bool) -> int:
@@ -41,6 +45,8 @@ def philly(choice: Choice, *, as_json: bool) -> int:
         except KeyboardInterrupt:
             interrupted = True
     found.sort(key=lambda row: runs.index((row.nodes, row.policy)))
+    if choice.figure and found:
+        _draw(found, choice.figure)
     if as_json:
         print_json([asdict(row) for row in found])
     else:
@@ -48,6 +54,25 @@ def philly(choice: Choice, *, as_json: bool) -> int:
     if interrupted:
         raise KeyboardInterrupt
     return 0
+
+
+def _draw(rows: Sequence[Row], path: str) -> None:
+    panels = [
+        Panel(
+            f"{nodes} nodes of 8 GPUs",
+            [
+                Waits(row.policy, row.mean_wait, row.p90, row.p99, row.max_wait)
+                for row in rows
+                if row.nodes == nodes
+            ],
+        )
+        for nodes in dict.fromkeys(row.nodes for row in rows)
+    ]
+    try:
+        text = draw_waits("How long the Philly jobs wait, by policy", panels)
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        raise StudyError(f"{path}: this cannot be written: {error.strerror}") from error
 
 
 def _print_table(rows: Iterable[Row], took_s: float) -> None:

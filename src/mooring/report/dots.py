@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor
 from typing import TYPE_CHECKING
+
+from mooring.report.svg import sheet, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,16 +43,13 @@ def draw_dots(title: str, panels: Sequence[Panel], ours: str) -> str:
     values = [v for panel in panels for row in panel.rows.values() for v in row.values()]
     low, high = floor(min(values)), max(ceil(max(values)), floor(min(values)) + 1)
     width = (WIDTH - _LEFT - _GAP * (len(panels) - 1)) / len(panels)
-    parts = [_text(20, 26, title, "head"), *_legend(panels[0], ours)]
+    parts = [words(20, 26, title, "head"), *_legend(panels[0], ours)]
     for number, name in enumerate(panels[0].rows):
-        parts.append(_text(_LEFT - 14, _y(number) + 4, name, end=True))
+        parts.append(words(_LEFT - 14, _y(number) + 4, name, anchor="end"))
     for index, panel in enumerate(panels):
         left = _LEFT + index * (width + _GAP)
         parts += _panel(panel, ours, _Scale(left, width - _LEAD, low, high))
-    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    top = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
-    paper = f'<rect class="paper" width="{WIDTH}" height="{height}"/>'
-    return "\n".join([top, f"<style>{_STYLE}</style>", paper, *parts, "</svg>\n"])
+    return sheet(WIDTH, height, _STYLE, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +68,12 @@ class _Scale:
 
 
 def _panel(panel: Panel, ours: str, scale: _Scale) -> Iterator[str]:
-    yield _text(scale.left, _TOP - 14, panel.title, "head")
+    yield words(scale.left, _TOP - 14, panel.title, "head")
     bottom = _y(len(panel.rows)) - _ROW / 2 + 4
     for tick in scale.ticks():
         x = scale.x(tick)
         yield f'<line class="axis" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>'
-        yield f'<text class="soft" x="{x}" y="{bottom + 16}" text-anchor="middle">{tick}</text>'
+        yield words(x, bottom + 16, str(tick), "soft", "middle")
     for number, row in enumerate(panel.rows.values()):
         y = _y(number)
         others = [name for name in row if name != ours]
@@ -85,7 +83,7 @@ def _panel(panel: Panel, ours: str, scale: _Scale) -> Iterator[str]:
         for index, name in enumerate(others):
             yield f'<circle class="c{index % 5}" cx="{scale.x(row[name])}" cy="{y}" r="4.5"/>'
         yield f'<circle class="ours" cx="{b}" cy="{y}" r="5.5"/>'
-        yield _text(scale.left + scale.width + 10, y + 4, f"{row[ours] - best:+.2f}", "lead")
+        yield words(scale.left + scale.width + 10, y + 4, f"{row[ours] - best:+.2f}", "lead")
 
 
 def _legend(panel: Panel, ours: str) -> Iterator[str]:
@@ -94,16 +92,10 @@ def _legend(panel: Panel, ours: str) -> Iterator[str]:
     x = 24.0
     for kind, name in [*((f"c{i % 5}", name) for i, name in enumerate(others)), ("ours", ours)]:
         yield f'<circle class="{kind}" cx="{x}" cy="44" r="5"/>'
-        yield _text(x + 12, 48, name)
+        yield words(x + 12, 48, name)
         x += 36 + 6.5 * len(name)
-    yield _text(x, 48, f"numbers: how far {ours} is ahead of the best of the others", "soft")
+    yield words(x, 48, f"numbers: how far {ours} is ahead of the best of the others", "soft")
 
 
 def _y(number: int) -> float:
     return _TOP + (number + 0.5) * _ROW
-
-
-def _text(x: float, y: float, text: str, kind: str = "", *, end: bool = False) -> str:
-    style = f' class="{kind}"' if kind else ""
-    anchor = ' text-anchor="end"' if end else ""
-    return f'<text{style} x="{x:g}" y="{y:g}"{anchor}>{escape(text)}</text>'

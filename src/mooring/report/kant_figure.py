@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from mooring.metrics.waits import BUCKETS
+from mooring.report.svg import sheet, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,29 +62,25 @@ def draw(groups: Sequence[Group]) -> str:
     parts = [*_legend(policies)]
     for index, group in enumerate(groups):
         parts += _group(group, policies, _TOP + index * _GROUP)
-    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    paper = f'<rect class="paper" width="{WIDTH}" height="{height}"/>'
-    body = "\n".join(parts)
-    top = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
-    return f"{top}\n<style>{_STYLE}</style>\n{paper}\n{body}\n</svg>\n"
+    return sheet(WIDTH, height, _STYLE, parts)
 
 
 def _legend(policies: Sequence[str]) -> Iterator[str]:
     x = 20
     for index, name in enumerate(policies):
         yield f'<rect class="c{index % 5}" x="{x}" y="16" width="12" height="12" rx="2"/>'
-        yield _text(x + 18, 26, name)
+        yield words(x + 18, 26, name)
         x += 44 + 7 * len(name)
     told = "lines: 95 % intervals over seeds; dashed: bounds of the last policy"
-    yield _text(20, 48, told, "soft")
+    yield words(20, 48, told, "soft")
 
 
 def _group(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
     yield f'<line class="axis" x1="20" x2="{WIDTH - 20}" y1="{y - 6}" y2="{y - 6}"/>'
-    yield _text(20, y + 14, group.title, "head")
+    yield words(20, y + 14, group.title, "head")
     top = y + _TITLE + 18
     for row, name in enumerate(policies):
-        yield _text(_LEFT - 10, top + row * _STEP + 12, name, anchor="end")
+        yield words(_LEFT - 10, top + row * _STEP + 12, name, anchor="end")
     for column, panel in enumerate(PANELS):
         yield from _panel(group, policies, panel, (_LEFT + column * (_PANEL + _GAP), top))
     yield from _waits(group, policies, top)
@@ -95,7 +91,7 @@ def _panel(
 ) -> Iterator[str]:
     """Draw bars; the longest one, with its interval, fills the width but for the numbers."""
     x, y = at
-    yield _text(x, y - 10, panel.title)
+    yield words(x, y - 10, panel.title)
     spreads = [group.spread(name, panel.key) for name in policies]
     bound = group.spread(policies[-1], panel.bound) if panel.bound else None
     ends = [spread.mean + spread.half for spread in spreads if spread is not None]
@@ -116,7 +112,7 @@ def _panel(
             yield (
                 f'<path class="whisker" d="M{x + left:.1f} {middle:.1f}H{x + long + half:.1f}"/>'
             )
-        yield _text(x + _PANEL, top + 12, panel.form.format(spread.mean), "soft", "end")
+        yield words(x + _PANEL, top + 12, panel.form.format(spread.mean), "soft", "end")
     if bound is not None:
         place = x + min((bound.mean - panel.low) * scale, _PANEL - _ROOM)
         yield f'<path class="bound" d="M{place:.1f} {y - 4}V{bottom}"/>'
@@ -131,7 +127,7 @@ def _rect(row: int, at: tuple[float, float], long: float) -> str:
 def _waits(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
     """Draw p99 waits by size, and p50 smaller, on a log scale."""
     left, right = _WAITS_LEFT, WIDTH - _WAITS_RIGHT
-    yield _text(left, y - 10, "wait by GPUs: ● p99, small p50")
+    yield words(left, y - 10, "wait by GPUs: ● p99, small p50")
     buckets = [
         bucket
         for bucket in BUCKETS
@@ -155,17 +151,12 @@ def _waits(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y - 3}" y2="{bottom:.1f}"/>'
         anchor = "end" if power == high else "middle"
         told = f"{10**power} s" if power < _THOUSAND else f"{10 ** (power - _THOUSAND)}k s"
-        yield _text(x, bottom + 13, told, "soft", anchor)
+        yield words(x, bottom + 13, told, "soft", anchor)
     for line, bucket in enumerate(buckets):
-        yield _text(left - 8, y + (line + 0.5) * step + 4, bucket, "soft", "end")
+        yield words(left - 8, y + (line + 0.5) * step + 4, bucket, "soft", "end")
     for row, line, part, wait in found:
         x = left + (log10(max(wait, 1.0)) - low) * scale
         shift = (row - (len(policies) - 1) / 2) * min(step / (len(policies) + 1), 3.2)
         radius = 4.2 if part == "p99" else 2.2
         place = f'cx="{x:.1f}" cy="{y + (line + 0.5) * step + shift:.1f}"'
         yield f'<circle class="c{row % 5}" {place} r="{radius}" fill-opacity="0.85"/>'
-
-
-def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
-    of = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    return f'<text x="{x:.1f}" y="{y:.1f}"{of}>{escape(words)}</text>'

@@ -55,6 +55,8 @@ class DefaultCourt:
         self._growth = Growth(desk, self._hall, self._displacing)
         self._promised: dict[str, None] = {}
         """Those who were promised another latest start since somebody was last told."""
+        self._residuals: dict[str, float] = {}
+        """How long those who were looked at in this cycle are expected to run."""
 
     # -- who waits --------------------------------------------------------------------------
 
@@ -102,6 +104,7 @@ class DefaultCourt:
         desk, hall = self.desk, self._hall
         self._waking.wake()  # this cycle may have changed something already
         self._starts.begin()
+        self._residuals.clear()
         hall.measure_anew()
         hall.rank_anew()
         started = -1
@@ -303,13 +306,15 @@ class DefaultCourt:
         residual, entries = self._hall.residual, self.desk.entries
         if residual is None or self.desk.tree.order[queue] != "backfill":
             return None
-        found = [
-            ((residual(entries[line.waiting[0][1][0]]), line.waiting[0][0], line.number), line)
-            for line in self._hall.lines[queue].ready_lines()
-        ]
+        known, found = self._residuals, []
+        for line in self._hall.lines[queue].ready_lines():
+            rank, (name, _) = line.waiting[0]
+            if name not in known:
+                known[name] = residual(entries[name])
+            found.append((known[name], rank, line.number, line))
         if not found:
             return None
-        line = min(found, key=lambda each: each[0])[1]
+        line = min(found)[-1]
         return self._hall.lines[queue].take(line), line.waiting[0][1]
 
     # -- what is known ----------------------------------------------------------------------
@@ -376,5 +381,5 @@ class DefaultCourt:
         new._displacing = self._displacing.copy(desk, hall)
         new._starts = self._starts.copy(desk, hall, new._displacing)
         new._growth = Growth(desk, hall, new._displacing)
-        new._promised = dict(self._promised)
+        new._promised, new._residuals = dict(self._promised), {}
         return new

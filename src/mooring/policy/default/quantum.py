@@ -18,6 +18,8 @@ class Quantum:
         self.desk = desk
         self._seen: tuple[object, ...] = ()
         self._begins_at = 0.0
+        self._looked: tuple[object, ...] = ()
+        """How things stood when that was last found out."""
 
     def note(self, entry: Entry) -> None:
         """Note that a workload becomes an overtaker now."""
@@ -26,9 +28,9 @@ class Quantum:
     def begins_at(self) -> float:
         """Return an instant before which nobody can be asked; it may have come already."""
         desk = self.desk
-        seen = desk.policy, desk.edits
-        if seen != self._seen or desk.now >= self._begins_at:
-            self._seen = seen
+        seen, looked = (desk.policy, desk.edits), (desk.now, desk.version, len(desk.overtakers))
+        if seen != self._seen or (desk.now >= self._begins_at and looked != self._looked):
+            self._seen, self._looked = seen, looked
             there = (name for name in desk.overtakers if name in desk.entries)  # not all come back
             some = (self._of(desk.entries[name]) for name in there)
             self._begins_at = min(some, default=LATER)
