@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mooring.kube import tell as telling
 from mooring.kube.bucket import Bucket
-from mooring.kube.errors import ApiError, NotLeader
+from mooring.kube.errors import ApiError, NotLeader, Unanswered, Unreachable
 from mooring.kube.log import fields, set_up
 from mooring.kube.tell import PodRef, Rates, Subject, Tell
-from mooring.kube.verdict import Verdict
+from mooring.kube.verdict import Verdict, message_of
 from mooring.model.plan import Evict, NoRoom, Notice, OverQuota, Plan, Waiting
 
 if TYPE_CHECKING:
@@ -344,6 +345,57 @@ def test_errors_are_counted_and_the_rest_is_told() -> None:
     tell = story(server, hear(ROOM))
     assert tell.counts.errors == 2
     assert server.count("condition") in (8, 9)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError(500), ApiError(429), ApiError(409, "Conflict"), Unanswered("x"), Unreachable("x")],
+    ids=repr,
+)
+def test_a_pod_is_told_however_often_the_server_fails(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three pods have bad luck, one of them again and again."""
+    monkeypatch.setattr(telling, "_AGAIN_S", 0.001)
+    server = Server()
+    server.add("lab/job/a", 3)
+
+    async def run() -> None:
+        tell = Tell(server, server, FAST, clock=lambda: 1.7e9)
+        tell.start()
+        tell.hear(Plan(waiting=(ROOM,)))
+        await asyncio.sleep(0.01)  # the Event is out
+        server.pods = {uid: replace(pod, reason="", message="") for uid, pod in server.pods.items()}
+        server.refuse += [error] * 5
+        tell.hear(Plan(waiting=(QUOTA,)))
+        async with asyncio.timeout(5):
+            while server.told() != {("WaitsForQuota", message_of(QUOTA.reasons, is_alone=True))}:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await tell.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_what_the_server_will_never_take_is_not_tried_again(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "_AGAIN_S", 0.001)
+    server = Server()
+    server.add("lab/job/a", 1)
+
+    async def run() -> None:
+        tell = Tell(server, server, FAST, clock=lambda: 1.7e9)
+        tell.start()
+        tell._say("lab/job/a", telling._Text("NoRoom", warns=False, message="full"))
+        tell._events.clear()
+        server.refuse.append(ApiError(status))
+        await asyncio.sleep(0.05)
+        await tell.stop()
+        assert tell.counts.errors == 1
+        assert tell.counts.conditions == 0
+
+    asyncio.run(run())
 
 
 def test_bindings_go_first_but_not_for_ever() -> None:

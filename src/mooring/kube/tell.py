@@ -46,10 +46,11 @@ CONTROLLER = "mooring.dev/scheduler"
 _NOTE_BYTES = 1_000
 """The server takes 1,024."""
 _NAMES_SHOWN = 3
-_TRIES = 3
-"""How often a condition is tried whose pod changes meanwhile."""
-_AGAIN_S = 0.5
+_AGAIN_S, _MOST_AGAIN_S = 0.5, 30.0
+"""How long a condition waits that could not be written, every time for twice as long."""
 _POLITE_S = 0.02
+_MEANWHILE, _BUSY = (404, 409), (409, 429)
+"""Answers that tell of a change that we have not seen yet, and those after which one asks again."""
 _LAST_S = 1.0
 """So long the last write has: one that is broken off may still be made, and others wait for it."""
 _SERIES_S = 3600.0
@@ -500,19 +501,19 @@ class Tell:
                 PODS, pod.name, body, pod.namespace, form=STRATEGIC, sub="status", repeat=False
             )
         except ApiError as error:
-            if error.status == 409:
+            if error.status in _BUSY or error.status >= 500:
                 self._try_again(workload, walk, pod.uid)
-            elif error.status != 404:
+            if error.status not in _MEANWHILE:
                 raise
             return
+        except (Unanswered, Unreachable):
+            self._try_again(workload, walk, pod.uid)
+            raise
         self.counts.conditions += 1
 
     def _try_again(self, workload: str, walk: _Walk, uid: str) -> None:
-        """Let a pod that has changed meanwhile wait for a moment: we will have seen it then."""
+        """Let a pod wait for a moment; if it has changed we will have seen that then."""
         tries = walk.tries[uid] = walk.tries.get(uid, 0) + 1
-        now = self._told.get(workload)
-        if tries >= _TRIES or now is None or now[0] != walk.text:
-            return
 
         def put_back() -> None:
             now = self._told.get(workload)
@@ -522,7 +523,8 @@ class Tell:
                 walk.left.append(uid)  # else another has just set out, to all
             self._stirred.set()
 
-        asyncio.get_running_loop().call_later(_AGAIN_S, put_back)
+        pause_s = min(_AGAIN_S * 2.0 ** min(tries - 1, 10), _MOST_AGAIN_S)
+        asyncio.get_running_loop().call_later(pause_s, put_back)
 
     async def _one_event(self) -> None:
         """Write the oldest Event, or that it was so again."""
