@@ -101,6 +101,8 @@ class Desk:
         self.version = 0
         """Changes with everything that could let one workload displace another."""
         self._counted = (-1, -1)
+        self._totals: dict[bool, tuple[int, QueueTree, list[int]]] = {}
+        """What the cluster has of every pair, by the epoch and the tree that it was counted for."""
         self.queues: tuple[Queue, ...] = ()
         self.tree = QueueTree((), (), ())
         self.ledger = Ledger(self.tree)
@@ -129,6 +131,7 @@ class Desk:
         new.due, new.reserved = dict(self.due), dict(self.reserved)
         new.failures = {node: times[:] for node, times in self.failures.items()}
         new.promises = self.promises.copy(new)
+        new._totals = {}
         return new
 
     def shun(self, nodes: tuple[str, ...], failing: tuple[str, ...]) -> None:
@@ -188,7 +191,11 @@ class Desk:
 
     def totals(self, *, ready: bool = False) -> list[int]:
         """Return what the cluster has of every pair; perhaps only of nodes that are ready."""
-        return totals_of(self.books, self.tree.pairs, ready=ready)
+        epoch, tree, found = self._totals.get(ready, (-1, self.tree, []))
+        if epoch != self.books.epoch or tree is not self.tree:
+            found = totals_of(self.books, self.tree.pairs, ready=ready)
+            self._totals[ready] = self.books.epoch, self.tree, found
+        return list(found)
 
     def queue_of(self, entry: Entry) -> Queue:
         """Return the queue of a workload."""
