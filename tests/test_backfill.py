@@ -16,6 +16,7 @@ from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Policy
 from mooring.model.workload import Placement, TaskState
+from mooring.policy.default.starts import Starts
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -34,9 +35,11 @@ from tests.plain_backfill import Cluster, Shadow, Work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mooring.model.entry import Entry
     from mooring.model.events import Event
-    from mooring.model.plan import Plan
+    from mooring.model.plan import Plan, Reason
     from mooring.model.workload import Workload
+    from mooring.policy.queues.lines import Line
 
 BACKFILL = (Queue("default", order="backfill"),)
 
@@ -307,6 +310,28 @@ def test_a_shadow_outlives_devices_that_it_ran_on() -> None:
     assert world.engine.shadow_starts() == {"busy": 0.0}
     assert world.end("busy").cycle(20.0).decisions
     assert world.engine.running() == ["next"]
+
+
+def test_a_shadow_does_not_look_for_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody moves there, so that who waits is not tried again while what is free is in crumbs."""
+    tried: list[str] = []
+    attempt = Starts.attempt
+
+    def note(self: Starts, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
+        if self.hall.is_shadow:
+            tried.append(entry.workload.name)
+        return attempt(self, entry, line, reasons)
+
+    monkeypatch.setattr(Starts, "attempt", note)
+    world = cluster("a=4 b=4").see(QueuesChanged(BACKFILL))
+    world.adopt(task("x", 2), {"a": [0b11]}).adopt(task("y", 1), {"a": [0b100]})
+    world.adopt(task("z", 2), {"b": [0b11]}).run(task("big", 4, submitted_at=1.0), now=1.0)
+    assert tried.count("big") == 1
+
+    world.end("y").run(now=2.0)
+    assert tried.count("big") == 1
+    assert world.end("x").run(now=3.0).engine.running() == ["z", "big"]
+    assert tried.count("big") == 2
 
 
 def test_who_would_have_room_on_reserved_nodes_is_told_for_whom_they_are() -> None:

@@ -207,7 +207,7 @@ class DefaultCourt:
 
     def keep_everybody(self) -> None:
         """Let nobody leave for another, from now on."""
-        self._displacing.is_on, self._hall.is_shadow = False, True
+        self._hall.is_shadow = True
 
     def serve_due(self, name: str, *, is_new: bool = False) -> bool:
         """Serve one whose turn has come, whatever its line; return whether it no longer waits.

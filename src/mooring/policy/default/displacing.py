@@ -93,7 +93,6 @@ class Displacing:
     def __init__(self, desk: Desk, hall: Hall) -> None:
         self.desk = desk
         self.hall = hall
-        self.is_on = True
         self.is_patient = False
         """Whether the last who looked for others lets them stay, since room is expected."""
         self.roll = Roll(desk)
@@ -118,7 +117,7 @@ class Displacing:
         line.tried_at, line.until = desk.version, LATER
         self.is_patient = False
         self._begin(wish)
-        if not self.is_on or not (self.hall.has_rivals or desk.overtakers):
+        if self.hall.is_shadow or not (self.hall.has_rivals or desk.overtakers):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
             return False  # there is room, and it is kept for another
@@ -339,7 +338,7 @@ class Displacing:
     def copy(self, desk: Desk, hall: Hall) -> Displacing:
         """Return the same for a fork."""
         new = Displacing(desk, hall)
-        new.is_on, new._moved_on = self.is_on, dict(self._moved_on)
+        new._moved_on = dict(self._moved_on)
         new._cut = {item: search.copy() for item, search in self._cut.items()}
         new._vain = dict(self._vain)
         return new

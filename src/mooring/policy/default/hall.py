@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 LATER = float("inf")
 
 
-def may_move(desk: Desk) -> bool:
-    """Return whether work is moved to make room."""
-    rules = desk.policy.eviction
-    return rules.consolidates and rules.movers != 0
-
-
 class Hall:
     """Who waits at one court, and what they claim."""
 
@@ -304,6 +298,12 @@ class Hall:
             return True
         return bool(desk.overtakers) and self.quantum.begins_at() <= desk.now
 
+    @property
+    def could_move(self) -> bool:
+        """Return whether work might be moved to make room."""
+        rules = self.desk.policy.eviction
+        return not self.is_shadow and rules.consolidates and rules.movers != 0
+
     def waits_for_room(self, queue: int) -> bool:
         """Return whether all in a queue start where nobody starts later for it, and else not.
 
@@ -312,7 +312,7 @@ class Hall:
         tree = self.desk.tree
         if tree.order[queue] != "easy" or tree.pairs or tree.queues[queue].bypass_limit is not None:
             return False
-        return not (self.could_ask or may_move(self.desk))
+        return not (self.could_ask or self.could_move)
 
     def backfills(self, entry: Entry) -> bool:
         """Return whether the queue of a workload lets others by under the eyes of a shadow."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from mooring.model.plan import CutShort, Delays, Leaving, OverQuota
 from mooring.policy.default.displacing import delayed_until
-from mooring.policy.default.hall import may_move
 from mooring.policy.default.passing import wake_blocked
 from mooring.policy.defragment import Bounds, Planner, free_of, is_enough
 from mooring.policy.victims.displace import CutShortSearchError, Steps
@@ -95,7 +94,9 @@ class Moving:
         Who is moved need not wait; so of equal prices the moves are taken.
         """
         desk = self.desk
-        if not may_move(desk) or self.hall.bookings.is_on or not is_enough(free_of(desk), wish.ask):
+        if not self.hall.could_move or self.hall.bookings.is_on:
+            return False
+        if not is_enough(free_of(desk), wish.ask):
             return False
         looked_at, _, pause_s = self._looked.get(line.kind, (inf, 0, PAUSE_S))
         if looked_at < desk.now < looked_at + pause_s:
@@ -136,7 +137,7 @@ class Moving:
     def _is_open(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         """Return whether it is time to look; room that comes anyway is waited for."""
         desk = self.desk
-        if not self.displacing.is_on or not may_move(desk):
+        if not self.hall.could_move:
             return False
         if any(isinstance(reason, CutShort | Delays | Leaving | OverQuota) for reason in reasons):
             return False

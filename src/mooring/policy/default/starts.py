@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, CutShort, Delays, Leaving, NotTogether
-from mooring.policy.default.hall import LATER, may_move
+from mooring.policy.default.hall import LATER
 from mooring.policy.default.moving import Moving
 from mooring.policy.default.passing import (
     forget_passes,
@@ -109,7 +109,7 @@ class Starts:
     def _only_room_decides(self, entry: Entry) -> bool:
         """Return whether a workload starts before its turn if there is room, and else not."""
         desk, hall = self.desk, self.hall
-        if not hall.fills(entry) or hall.could_ask or hall.bookings.is_on or may_move(desk):
+        if not hall.fills(entry) or hall.could_ask or hall.bookings.is_on or hall.could_move:
             return False
         rule = desk.tree.queues[hall.queue_of[entry.workload.name]]
         return not desk.tree.pairs and rule.bypass_limit is None and not _stays(entry)
@@ -159,7 +159,7 @@ class Starts:
         desk, (seen, reasons) = self.desk, line.explained
         state = desk.books.epoch, desk.edits, desk.policy, desk.tree
         is_social = any(leaf.shape.is_social for leaf in entry.workload.leaves())
-        if self.displacing.is_on or is_social or seen != state:
+        if not self.hall.is_shadow or is_social or seen != state:
             reasons = no_room(desk, entry, line.ask)
             line.explained = state, reasons
         return reasons

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.model.plan import Blocked, Delays, Excluded, OverQuota, Promised
-from mooring.policy.default.hall import LATER, may_move
+from mooring.policy.default.hall import LATER
 from mooring.policy.defragment import free_of, is_enough
 from mooring.policy.placing.helped import Helped
 
@@ -92,7 +92,7 @@ class Waking:
 
     def _movable(self, asleep: list[Line]) -> list[Line]:
         """Return the lines for which others might be moved now; note when to look at others."""
-        if not asleep or not may_move(self.desk):
+        if not asleep or not self.hall.could_move:
             return []
         free, found = free_of(self.desk), []
         for line in asleep:
