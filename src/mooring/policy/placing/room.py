@@ -7,7 +7,7 @@ level where units end. The functions choose domains of that lowest level and a c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -161,12 +161,37 @@ class _Fewest:
         return tuple(found)
 
     def _sets(self, children: Ints, units: Counts, number: int) -> Iterator[tuple[int, ...]]:
+        """Yield the sets of domains that hold all, biggest first; a single one tightest first."""
         fitting = [(int(c), int(u)) for c, u in zip(children, units, strict=True) if u > 0]
         if number == 1:
-            fitting = [pair for pair in reversed(fitting) if pair[1] >= self.count]
-        for chosen in combinations(fitting, number):
-            if sum(u for _, u in chosen) >= self.count:
-                yield tuple(c for c, _ in chosen)
+            yield from ((c,) for c, u in reversed(fitting) if u >= self.count)
+            return
+        for chosen in reaching([u for _, u in fitting], number, self.count):
+            yield tuple(fitting[place][0] for place in chosen)
+
+
+def reaching(units: list[int], number: int, count: int) -> Iterator[list[int]]:
+    """Yield all sets of `number` places whose units, most first, are at least `count` together.
+
+    In the order of `combinations`; but as the best that can follow a beginning is known, no
+    beginning is looked at that leads to none.
+    """
+    until = [0, *accumulate(units)]
+    places = list(range(number))
+    if number > len(units) or until[number] < count:
+        return
+    while True:
+        yield list(places)
+        before = sum(units[place] for place in places)
+        for at in reversed(range(number)):
+            before -= units[places[at]]
+            begin = places[at] + 1
+            end = begin + number - at
+            if end <= len(units) and before + until[end] - until[begin] >= count:
+                places[at:] = range(begin, end)
+                break
+        else:
+            return
 
 
 def _fill(units: Counts, chosen: Iterable[int], count: int) -> Chosen:
