@@ -287,8 +287,9 @@ class Recorded(Protocol):
 class Recorder:
     """Stands in for an engine, which must stand at the journal's start, and records every cycle.
 
-    A cycle without events whose plan is empty leaves no record: it must leave no trace in the
-    engine either. A cycle that fails is recorded with an empty plan, so that a replay fails too.
+    A cycle for which nobody asked, without events and with an empty plan, leaves no record: it must
+    leave no trace in the engine either. One that the plan before asked for may count time, and is
+    recorded. A cycle that fails is recorded with an empty plan, so that a replay fails too.
     One that goes on where another ended is given what that one had not written yet.
     """
 
@@ -297,6 +298,8 @@ class Recorder:
         self._journal = journal
         self._events: list[Event] = list(pending)
         self._now = journal.header.now
+        self._wake_at: float | None = self._now if len(journal) else None
+        """When the last plan asked to be called; of a journal that goes on it is not known."""
 
     @property
     def pending(self) -> tuple[Event, ...]:
@@ -320,8 +323,10 @@ class Recorder:
         except Exception:
             self._append(_NOTHING)
             raise
-        if self._events or plan != _NOTHING:
+        is_due = self._wake_at is not None and now >= self._wake_at
+        if self._events or plan != _NOTHING or is_due:
             self._append(plan)
+        self._wake_at = plan.wake_at
         return plan
 
     def entries(self) -> Mapping[str, Entry]:
