@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from mooring.metrics import Metrics
+from mooring.metrics.summary import Waited
+from mooring.metrics.tted import room_of
 from mooring.metrics.waits import bucket_of, quantile, survival
-from mooring.model.events import Ended, Event, NodeLeft, Submitted, TasksChanged
-from mooring.model.plan import Bind, Decision, Evict, Plan, Reserved, Waiting
+from mooring.model.events import Adopted, Ended, Event, NodeLeft, Submitted, TasksChanged
+from mooring.model.plan import Bind, Blocked, Decision, Evict, Plan, Reserved, Waiting
 from mooring.model.queues import Queue
 from mooring.model.scenario import Scenario
 from mooring.model.topology import Level, Topology
-from mooring.model.workload import Placement, TaskState, Workload
+from mooring.model.workload import Placement, Shape, TaskState, Workload
+from mooring.policy.placing.mix import FIRST_LESSON
 from tests.build import gang, node, task
 
 RACKS = Topology((Level("rack"),))
@@ -95,6 +98,81 @@ def test_steps_take_longer_across_racks() -> None:
     assert (tted.nodes, tted.leaves) == (2.0, 2.0)
 
 
+def test_steps_of_many_gangs() -> None:
+    """One across racks, ten on one node: the 90th percentile is the best there is."""
+    metrics = Metrics(START)
+    for number in range(11):
+        name = f"g{number}"
+        where = ("b", "c") if number == 0 else ("a", "a")
+        pair = bind(name, PAIRED, *where, devices=0b1)
+        tell(metrics, 0.0, at(gang(name, tasks=2, gpus=1, submitted_at=0.0)), plan=(pair,))
+        tell(metrics, 0.0, runs(name, 0, 1, group=PAIRED, at=0.0), Ended(name))
+
+    tted = metrics.summary().tted
+    volume = 4096 * (1 << 20) / 1e9
+    far = (1 + volume / 25) / (1 + volume / 400)
+
+    assert tted.gangs == 11
+    assert (tted.time, tted.time_p90) == pytest.approx(((far + 10) / 11, 1.0))
+    assert (tted.nodes, tted.leaves) == pytest.approx((12 / 11, 12 / 11))
+
+
+def test_steps_compute_once_and_send_for_every_group() -> None:
+    """One group on a node, one across racks; each could be on one node."""
+    two = replace(PAIR, groups=(PAIR.groups[0], replace(PAIR.groups[0], name="far")))
+    metrics = Metrics(START)
+    plan = (bind("g", PAIRED, "a", "a", devices=0b1), bind("g", "far", "b", "c", devices=0b1))
+    tell(metrics, 10.0, at(two), plan=plan)
+    tell(metrics, 10.0, runs("g", 0, 1, group=PAIRED), runs("g", 0, 1, group="far"))
+
+    volume = 4096 * (1 << 20) / 1e9
+    best = 1 + 2 * volume / 400
+    time = metrics.summary().tted.time
+    assert time == pytest.approx((1 + volume / 400 + volume / 25) / best)
+
+
+def test_shares_and_instances_could_be_on_one_device() -> None:
+    """Sixteen halves fill eight devices; seven instances of an eighth one device."""
+    whole, cut = node("n", 8), node("m", 1)
+    assert room_of(Shape(gpus=1, milli=500), whole) == 16
+    assert room_of(Shape(gpus=1, milli=400), whole) == 16
+    assert room_of(Shape(gpus=3), whole) == 2
+    assert room_of(Shape(gpus=1, mig="1g.10gb"), whole) == 0
+    device = replace(cut.devices[0], mig="h100-80gb", memory=81_920)
+    assert room_of(Shape(gpus=1, mig="1g.10gb"), replace(cut, devices=(device,))) == 7
+    assert room_of(Shape(gpus=1, mig="3g.40gb"), replace(cut, devices=(device,))) == 2
+    assert room_of(Shape(gpus=1), replace(cut, devices=(device,))) == 0
+    memory = replace(device, mig="")
+    assert room_of(Shape(gpus=1, gpu_memory=30_000), replace(cut, devices=(memory,))) == 2
+    assert room_of(Shape(gpus=1), replace(cut, devices=(replace(memory, healthy=False),))) == 0
+
+
+def test_a_node_that_is_not_ready_is_no_better_place() -> None:
+    """The pair would fit on a, which is not ready: two nodes are the fewest there are."""
+    small = tuple(replace(each, devices=each.devices[:2]) for each in NODES[1:])
+    metrics = Metrics(Scenario(0.0, RACKS, (replace(NODES[0], ready=False), *small)))
+    tell(metrics, 10.0, at(PAIR), plan=(bind("g", PAIRED, "b", "c", devices=0b11),))
+    tell(metrics, 10.0, runs("g", 0, 1, group=PAIRED))
+
+    assert metrics.summary().tted.nodes == 1.0
+
+
+def test_idle_gpus_that_what_is_asked_for_cannot_use() -> None:
+    """Only nodes of four are asked for; one GPU of a is in use, so its other three are lost."""
+    metrics = Metrics(START)
+    asked = [task(f"w{number}", 4, submitted_at=0.0) for number in range(FIRST_LESSON)]
+    tell(metrics, 0.0, *(at(each) for each in asked))
+    tell(metrics, 0.0, *(Ended(each.name) for each in asked))
+    metrics.hear(
+        0.0, [Adopted(task("x", 4), (Placement(GROUP, (0,), ("a",), (0b1,)),), 0.0)], Plan()
+    )
+    tell(metrics, 3600.0)
+
+    summary = metrics.summary()
+
+    assert summary.gfr_demand == pytest.approx(3 / 12)
+
+
 def test_evictions_and_what_they_cost() -> None:
     evictions = story().summary().evictions
     assert evictions.workloads == 1
@@ -117,6 +195,28 @@ def test_a_checkpoint_saves_work() -> None:
 
     assert summary.evictions.lost_gpu_hours == pytest.approx(4 * (5 + 2) / 3600)
     assert summary.sor_useful == pytest.approx(4 * (40 - 7) / (12 * 50))
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_restart_is_lost_as_far_as_it_came(*, says: bool) -> None:
+    """Ran 20 s, lost; 5 s of a restart of 10 s; then all of it: 20 + 5 + 10 s of four GPUs."""
+    metrics = Metrics(START, restart_s=0.0 if says else 10.0)
+    workload = replace(WHOLE_NODE, restart_cost_s=10.0 if says else None)
+    tell(metrics, 0.0, at(workload), plan=(bind("w", GROUP, "a"),))
+    for begin, end in ((0.0, 20.0), (30.0, 35.0)):
+        tell(metrics, begin, runs("w", group=GROUP, at=begin))
+        tell(metrics, end, plan=(Evict("w", GROUP, (0,), "preempt", "x"),))
+        tell(metrics, end, TasksChanged("w", GROUP, (0,), TaskState.PENDING))
+        tell(metrics, end, plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 40.0, runs("w", group=GROUP, at=40.0))
+    tell(metrics, 45.0)
+    so_far = metrics.summary()
+    tell(metrics, 100.0, Ended("w"))
+    summary = metrics.summary()
+
+    assert so_far.evictions.lost_gpu_hours == pytest.approx(4 * (20 + 5 + 5) / 3600)
+    assert summary.evictions.lost_gpu_hours == pytest.approx(4 * (20 + 5 + 10) / 3600)
+    assert summary.sor_useful == pytest.approx(4 * (20 + 5 + 60 - 35) / (12 * 100))
 
 
 def test_what_a_service_has_served_is_not_lost() -> None:
@@ -155,6 +255,38 @@ def test_who_waits_still_is_censored() -> None:
     assert (curve.started, curve.waiting, curve.p50, curve.p90) == (1, 1, 5.0, None)
     assert curve.longest == 50.0
     assert [(each.name, each.is_waiting) for each in summary.worst] == [("x", True), ("w", False)]
+
+
+def test_who_leaves_without_a_start_is_censored_too() -> None:
+    """One starts after 5 s, another leaves after 50 s and never ran."""
+    heard = list[Waited]()
+    metrics = Metrics(START, waited=heard.append)
+    tell(metrics, 0.0, at(WHOLE_NODE), at(task("x", 4, submitted_at=0.0)))
+    metrics.hear(1.0, [], Plan((), (Waiting("x", (Blocked("w"),)),)))
+    tell(metrics, 5.0, plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 5.0, runs("w", group=GROUP))
+    tell(metrics, 50.0, Ended("x"))
+    tell(metrics, 60.0, Ended("w"))
+
+    summary = metrics.summary()
+    (curve,) = summary.waits
+
+    assert (curve.started, curve.waiting, curve.p50, curve.p90) == (1, 1, 5.0, None)
+    assert [(each.name, each.wait_s, each.reasons) for each in summary.worst] == [
+        ("x", 50.0, (Blocked("w"),)),
+        ("w", 5.0, ()),
+    ]
+    assert {(each.name, each.is_waiting) for each in heard} == {("w", False), ("x", True)}
+
+
+def test_who_is_found_running_was_not_submitted() -> None:
+    metrics = Metrics(START)
+    place = Placement(GROUP, (0,), ("a",), (0b1111,))
+    tell(metrics, 10.0, Adopted(WHOLE_NODE, (place,), 0.0))
+
+    summary = metrics.summary()
+
+    assert (summary.submitted, summary.started, summary.waits) == (0, 0, ())
 
 
 def test_survival_by_kaplan_and_meier() -> None:
@@ -202,6 +334,27 @@ def test_announced_starts_are_compared_with_what_came() -> None:
     promises = metrics.summary().promises
 
     assert (promises.announced, promises.kept, promises.mean_error_s) == (1, 0, 20.0)
+
+
+def test_who_is_due_and_waits_is_late() -> None:
+    """Of four announced for 30 s: started at 20 s, at 50 s, left at 70 s, waits still at 100 s."""
+    metrics = Metrics(START)
+    jobs = [task(name, 1, submitted_at=0.0) for name in "abcd"]
+    told = tuple(Waiting(job.name, (Reserved(30.0, 1),)) for job in jobs)
+    metrics.hear(0.0, [at(job) for job in jobs], Plan((), told))
+    tell(metrics, 10.0)
+    assert metrics.summary().promises.announced == 0  # none is due
+
+    for name, begin in (("a", 20.0), ("b", 50.0)):
+        tell(metrics, begin, plan=(bind(name, GROUP, "a", devices=1),))
+        tell(metrics, begin, runs(name, group=GROUP, at=begin))
+    tell(metrics, 70.0, Ended("c"))
+    tell(metrics, 100.0)
+    promises = metrics.summary().promises
+
+    assert (promises.announced, promises.kept) == (4, 1)
+    assert promises.mean_error_s == pytest.approx((10 + 20 + 40 + 70) / 4)
+    assert promises.p90_error_s == pytest.approx(40 + 0.7 * 30)  # between the third and the fourth
 
 
 def test_a_lost_node_takes_its_gpus_and_its_work_with_it() -> None:

@@ -62,16 +62,20 @@ class Metrics:
     """All metrics of one stretch of time.
 
     `begin` (None: the start) is when the warm-up is over: time before it does not count, nor do
-    the waits of those who came before it. `started` hears of everybody's wait, by name.
+    the waits of those who came before it. `waited` hears of everybody's wait that is over, by start
+    or not. `restart_s` is what a restart takes one that does not say so itself.
     """
 
     def __init__(
         self,
         start: Scenario,
         begin: float | None = None,
-        started: Callable[[str, float], None] | None = None,
+        waited: Callable[[Waited], None] | None = None,
+        *,
+        restart_s: float = 0.0,
     ) -> None:
-        self._started = started
+        self._waited = waited
+        self._restart_s = restart_s
         self.begin = start.now if begin is None else begin
         self._now = start.now
         """Up to when time has been counted."""
@@ -115,7 +119,7 @@ class Metrics:
                 evicted[decision.workload] = decision.cause
             self._people.carry_out(decision, now)
         for waiting in plan.waiting:
-            self._promise(waiting.workload, waiting.reasons)
+            self._explain(waiting.workload, waiting.reasons)
         if now >= self.begin:
             self._causes.update(evicted.values())
 
@@ -128,10 +132,13 @@ class Metrics:
                 return self._last
         return now
 
-    def _promise(self, name: str, reasons: Sequence[Reason]) -> None:
-        """Note the first start that is announced to one who waits."""
+    def _explain(self, name: str, reasons: Sequence[Reason]) -> None:
+        """Note why one waits, and the first start that is announced to it."""
         job = self._people.jobs.get(name)
-        if job is not None and job.promised_at is None and job.started_at is None:
+        if job is None or job.started_at is not None:
+            return
+        job.reasons = tuple(reasons)
+        if job.promised_at is None:
             job.promised_at = next((r.at for r in reasons if isinstance(r, Reserved)), None)
 
     def _pass(self, now: float) -> None:
@@ -190,17 +197,13 @@ class Metrics:
         self._queues.hold(job.workload.queue, milli)
 
     def runs(self, job: Job) -> None:
-        """Count a wait that is over, and what a restart costs."""
+        """Count a wait that is over."""
         assert job.runs_since is not None
-        if job.restarts:
-            self._lose(job, job.runs_since, job.runs_since + (job.workload.restart_cost_s or 0.0))
         if job.started_at is not None or not job.in_window:
             return
         self._counts["started"] += 1
-        if self._started is not None:
-            self._started(job.workload.name, job.runs_since - job.submitted_at)
+        self._end_wait(job, job.runs_since)
         if job.gpus:
-            self._waits.started(_waited(job, job.runs_since))
             self._gangs.count(job)
         if job.promised_at is not None:
             self._errors.append(job.runs_since - job.promised_at)
@@ -209,15 +212,43 @@ class Metrics:
         """Count the work that has to be done again: what a service has served is done."""
         assert job.runs_since is not None
         self._counts["broken"] += at >= self.begin
+        self._integrals.lost += self._restarting(job, at)
         if not job.workload.service:
-            self._lose(job, job.workload.saved_until(job.runs_since, at), at)
+            saved_until = job.workload.saved_until(job.runs_since, at)
+            self._integrals.lost += self._amount(job, max(saved_until, self._ready_at(job)), at)
 
-    def _lose(self, job: Job, begin: float, end: float) -> None:
-        self._integrals.lost += max(end - max(begin, self.begin), 0.0) * job.most_milli
+    def _ready_at(self, job: Job) -> float:
+        """Return when the present run has come so far as to go on with its work."""
+        assert job.runs_since is not None
+        said = job.workload.restart_cost_s
+        restart_s = self._restart_s if said is None else said
+        return job.runs_since + (restart_s if job.restarts else 0.0)
+
+    def _restarting(self, job: Job, now: float) -> float:
+        """Return what the present run has needed up to now to come so far."""
+        if job.runs_since is None:
+            return 0.0
+        return self._amount(job, job.runs_since, min(self._ready_at(job), now))
+
+    def _amount(self, job: Job, begin: float, end: float) -> float:
+        """Return what a run held from then to then, in the window."""
+        return max(end - max(begin, self.begin), 0.0) * job.most_milli
+
+    def _end_wait(self, job: Job, at: float) -> None:
+        """Count a wait that is over, by start or not."""
+        waited = _waited(job, at)
+        if job.gpus:
+            self._waits.over(waited)
+        if self._waited is not None:
+            self._waited(waited)
 
     def left(self, job: Job) -> None:
-        """Count one that is over."""
+        """Count one that is over, and who never started as one who had to wait longer."""
         self._queues.ask(job.workload, -1)
+        self._integrals.lost += self._restarting(job, self._now)
+        if job.in_window and job.started_at is None:
+            self._end_wait(job, self._now)
+            self._errors.extend(self._overdue(job))
         self._counts["ended"] += self._now >= self.begin
 
     # -- numbers ------------------------------------------------------------------------------
@@ -236,7 +267,9 @@ class Metrics:
         def over(amount: float) -> float:
             return amount / installed if installed else 0.0
 
-        waiting = list(self._waiting())
+        waiting = [waited for waited in self.waiting() if waited.gpus]
+        now = self._now
+        lost = integrals.lost + sum(self._restarting(j, now) for j in self._people.jobs.values())
         return Summary(
             self.begin,
             max(self._now, self.begin),
@@ -247,7 +280,7 @@ class Metrics:
             _spread(self._gar),
             over(integrals.held),
             over(integrals.running),
-            over(max(integrals.running - integrals.lost, 0.0)),
+            over(max(integrals.running - lost, 0.0)),
             _spread(self._gfr),
             over(integrals.crumbs),
             over(integrals.useless),
@@ -256,7 +289,7 @@ class Metrics:
             Evictions(
                 counts["broken"],
                 tuple(sorted(self._causes.items())),
-                integrals.lost / WHOLE / _HOUR,
+                lost / WHOLE / _HOUR,
             ),
             self._queues.summary(),
             self._promises(),
@@ -268,13 +301,20 @@ class Metrics:
         """Return how full every node was over time."""
         return self._camera.film()
 
-    def _waiting(self) -> Iterator[Waited]:
+    def waiting(self) -> Iterator[Waited]:
+        """Yield who came inside the window and has not started yet."""
         for job in self._people.jobs.values():
-            if job.in_window and job.started_at is None and job.gpus:
+            if job.in_window and job.started_at is None:
                 yield _waited(job, self._now)
 
+    def _overdue(self, job: Job) -> Iterator[float]:
+        """Yield how late the start of one is by now that should have started."""
+        if job.promised_at is not None and self._now - job.promised_at > _SOON_S:
+            yield self._now - job.promised_at
+
     def _promises(self) -> Promises:
-        errors = np.asarray(self._errors)
+        jobs = (j for j in self._people.jobs.values() if j.in_window and j.started_at is None)
+        errors = np.array([*self._errors, *(late for job in jobs for late in self._overdue(job))])
         if not len(errors):
             return Promises(0, 0, 0.0, 0.0)
         far = np.abs(errors)
@@ -299,6 +339,6 @@ def _spread(values: OverTime) -> Spread:
 
 def _waited(job: Job, now: float) -> Waited:
     wait_s = max(now - job.submitted_at, 0.0)
-    wanted = job.workload
+    wanted, why = job.workload, job.reasons if job.runs_since is None else ()
     is_waiting = job.runs_since is None
-    return Waited(wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s, is_waiting)
+    return Waited(wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s, is_waiting, why)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mooring.metrics.cluster import Seat, asked_milli
 from mooring.model.cluster import WHOLE
+from mooring.model.plan import Reason
 from mooring.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Job:
     restarts: int = 0
     promised_at: float | None = None
     """The first start that was announced to it."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it waited, as was said last."""
 
     @property
     def asked(self) -> int:

@@ -84,7 +84,7 @@ class People:
             case NodeLeft():
                 self._node_left(event.node, at)
             case Submitted():
-                self._come(event.workload)
+                self._come(event.workload, counts=self._opens)
             case Adopted():
                 self._adopt(event)
             case WorkloadChanged():
@@ -100,8 +100,8 @@ class People:
             case _:
                 pass
 
-    def _come(self, workload: Workload) -> Job:
-        job = Job(workload, workload.submitted_at, self._opens)
+    def _come(self, workload: Workload, *, counts: bool) -> Job:
+        job = Job(workload, workload.submitted_at, counts)
         self.jobs[workload.name] = job
         for meter in self._meters:
             meter.came(job)
@@ -116,8 +116,7 @@ class People:
         self._look(job, at)
 
     def _adopt(self, event: Adopted) -> None:
-        job = self._come(event.workload)
-        job.in_window = False
+        job = self._come(event.workload, counts=False)
         for group, tasks in event.finished:
             job.finished[group] = len(tasks)
         for placement in event.placements:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mooring.model.plan import Reason
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -26,7 +28,9 @@ class Waited:
     submitted_at: float
     wait_s: float
     is_waiting: bool = False
-    """It has not started yet."""
+    """It has not started: it waits still, or left."""
+    reasons: tuple[Reason, ...] = ()
+    """Then: why not, as was said last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class WaitCurve:
     bucket: str
     started: int
     waiting: int
+    """Who has not started: they wait still, or left."""
     mean: float | None
     """Of those that have started."""
     p50: float | None
@@ -99,9 +104,10 @@ class Fairness:
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """Starts that were announced, and how they came out."""
+    """Starts that were announced, and how they came out: who is due and waits is late by now."""
 
     announced: int
+    """That were due."""
     kept: int
     """Started no later than first announced."""
     mean_error_s: float

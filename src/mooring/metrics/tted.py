@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.metrics.summary import Tted
+from mooring.model.cluster import WHOLE
+from mooring.model.mig import GEOMETRIES
 
 if TYPE_CHECKING:
     from mooring.metrics.cluster import Cluster
     from mooring.metrics.job import Job
-    from mooring.model.cluster import Node
+    from mooring.model.cluster import Device, Node
+    from mooring.model.mig import Profile
     from mooring.model.topology import Topology
-    from mooring.model.workload import PodGroup
+    from mooring.model.workload import PodGroup, Shape
 
 STEP_S = 1.0
 """Compute time of a step."""
@@ -46,7 +49,7 @@ class Yardstick:
         self.bandwidth = [outermost, *named, NODE_GB_S]
         """Per level, the cluster first and the node last."""
         self._version = -1
-        self._best: dict[tuple[int, int, tuple[str, ...]], tuple[int, int, int]] = {}
+        self._best: dict[tuple[object, ...], tuple[int, int, int]] = {}
 
     @property
     def leaf(self) -> int:
@@ -70,27 +73,55 @@ class Yardstick:
         if self._version != self._cluster.version:
             self._best.clear()
             self._version = self._cluster.version
-        key = (max(group.shape.gpus, 1), count, group.shape.gpu_models)
+        shape = group.shape
+        key = shape.gpus, shape.milli, shape.gpu_memory, shape.mig, shape.gpu_models, count
         found = self._best.get(key)
         if found is None:
-            found = self._best[key] = self._count(*key)
+            found = self._best[key] = self._count(shape, count)
         return found
 
-    def _count(self, gpus: int, count: int, models: tuple[str, ...]) -> tuple[int, int, int]:
+    def _count(self, shape: Shape, count: int) -> tuple[int, int, int]:
         slots: list[Counter[tuple[str, ...]]] = [Counter() for _ in range(self._depth + 2)]
+        models = shape.gpu_models
         for seen in self._cluster.nodes.values():
-            if not models or seen.node.gpu_model in models:
-                path = self.path(seen.node)
+            if seen.node.ready and (not models or seen.node.gpu_model in models):
+                path, room = self.path(seen.node), room_of(shape, seen.node)
                 for level in range(self._depth + 2):
-                    slots[level][path[:level]] += len(seen.node.devices) // gpus
+                    slots[level][path[:level]] += room
         fewest = [_fewest(sorted(each.values(), reverse=True), count) for each in slots]
         lowest = max((level for level, few in enumerate(fewest) if few == 1), default=0)
         return fewest[-1], fewest[self.leaf], lowest
 
     def seconds(self, group: PodGroup, level: int) -> float:
-        """Return how long a step takes a group that one domain of a level contains."""
+        """Return how long a group that one domain of a level contains sends in a step."""
         volume = group.topology.volume or VOLUME_MIB
-        return STEP_S + volume / _MIB_PER_GB / self.bandwidth[level]
+        return volume / _MIB_PER_GB / self.bandwidth[level]
+
+
+def room_of(shape: Shape, node: Node) -> int:
+    """Return how many tasks of a shape the devices of an empty node hold."""
+    parts = [_parts_of(shape, device) for device in node.devices if device.healthy]
+    return sum(parts) if shape.gpus == 1 else sum(map(bool, parts)) // shape.gpus
+
+
+def _parts_of(shape: Shape, device: Device) -> int:
+    """Return how many tasks can share a device."""
+    geometry = GEOMETRIES.get(device.mig)
+    if geometry is not None or shape.mig:
+        profile = geometry.profiles.get(shape.mig) if geometry else None
+        return 0 if profile is None else _instances(profile)
+    if shape.gpu_memory:
+        return device.memory // shape.gpu_memory
+    return WHOLE // shape.milli
+
+
+def _instances(profile: Profile) -> int:
+    """Return how many instances of a profile fit on one device."""
+    count = free_from = 0
+    for start in profile.starts:
+        if start >= free_from:
+            count, free_from = count + 1, start + profile.width
+    return count
 
 
 def _fewest(sizes: list[int], count: int) -> int:
@@ -119,7 +150,7 @@ class Gangs:
         if sum(count for count, *_ in known) < 2:
             return
         _, here, best, nodes, fewest, leaves, fewest_leaves = map(sum, zip(*known, strict=True))
-        self._time.append(here / best)
+        self._time.append((STEP_S + here) / (STEP_S + best))
         self._nodes.append(nodes / fewest)
         self._leaves.append(leaves / fewest_leaves)
 

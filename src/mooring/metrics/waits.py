@@ -1,4 +1,4 @@
-"""JWTD: how long workloads wait, by size. Who waits still is counted as having waited longer."""
+"""JWTD: how long workloads wait, by size. Who has not started is counted as waiting longer."""
 
 from __future__ import annotations
 
@@ -62,11 +62,14 @@ class Waits:
 
     def __init__(self) -> None:
         self._waits = [array("d") for _ in BUCKETS]
+        self._in_vain = [array("d") for _ in BUCKETS]
+        """Of those who left and had not started."""
         self._worst: list[tuple[float, str, Waited]] = []
 
-    def started(self, waited: Waited) -> None:
-        """Count one that has started."""
-        self._waits[bucket_of(waited.gpus)].append(waited.wait_s)
+    def over(self, waited: Waited) -> None:
+        """Count one whose wait is over: it has started, or left and waited in vain."""
+        waits = self._in_vain if waited.is_waiting else self._waits
+        waits[bucket_of(waited.gpus)].append(waited.wait_s)
         self._note(waited)
 
     def _note(self, waited: Waited) -> None:
@@ -77,8 +80,8 @@ class Waits:
             heappushpop(heap, entry)
 
     def curves(self, waiting: Iterable[Waited]) -> tuple[WaitCurve, ...]:
-        """Return the distribution per bucket, with those who wait still."""
-        censored: list[list[float]] = [[] for _ in BUCKETS]
+        """Return the distribution per bucket, with those who wait still or did in vain."""
+        censored = [list(waits) for waits in self._in_vain]
         for waited in waiting:
             censored[bucket_of(waited.gpus)].append(waited.wait_s)
         every = [self._curve(bucket, censored[bucket]) for bucket in range(len(BUCKETS))]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.metrics.frames import Film
 from mooring.metrics.summary import Summary
+from mooring.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,12 @@ class Run:
 
 def as_data(run: Run) -> dict[str, Any]:
     """Return the numbers of a run as plain data."""
-    return {"name": run.name, "seed": run.seed, **asdict(run.summary)}
+    worst = [
+        {name: value for name, value in asdict(waited).items() if name != "reasons"}
+        | {"why": [sentence(reason, is_alone=True) for reason in waited.reasons]}
+        for waited in run.summary.worst
+    ]
+    return {"name": run.name, "seed": run.seed, **asdict(run.summary), "worst": worst}
 
 
 def headline(run: Run) -> dict[str, float | int | str | None]:
