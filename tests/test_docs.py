@@ -51,32 +51,11 @@ def test_every_reason_is_explained(reason: type) -> None:
 
 
 SIMULATE = (ROOT / "docs/simulate.md").read_text("utf-8")
-SHOWN = re.findall(r"^```console\n\$ mooring ([^\n]*)\n(.*?)^```$", SIMULATE, re.M | re.S)
 SAID = re.findall(r"^mooring ([^\n]*)$", SIMULATE, re.M)
 
 
 NUMBERS = [field.name for field in fields(Summary)][7:-2]
 """From GAR on, without the curve and who waited longest."""
-
-
-def rows(text: str) -> list[str]:
-    """Return the first word of every line: which numbers there are, whatever they are."""
-    return [line.split()[0] for line in text.splitlines() if line[:1].strip(" ─0123456789")]
-
-
-@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_simulations_of_the_manual_print_such_tables(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    command: str,
-    output: str,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
-    assert main(command.split()) == 0
-    assert rows(capsys.readouterr().out) == rows(output)
-    assert "GAR" in rows(output)
 
 
 def test_commands_of_the_page_on_simulation_run(
@@ -108,27 +87,14 @@ def test_mixes_policies_and_numbers_are_explained(name: str) -> None:
 
 OWN = (ROOT / "docs/own-policy.md").read_text("utf-8")
 (PYTHON,) = re.findall(r"^```python\n(.*?)^```$", OWN, re.M | re.S)
-((OWN_COMMAND, OWN_OUTPUT),) = re.findall(
-    r"^```console\n\$ mooring ([^\n]*)\n(.*?)^```$", OWN, re.M | re.S
-)
+(OWN_OUTPUT,) = re.findall(r"^```console\n(.*?)^```$", OWN, re.M | re.S)
 
 
-def test_the_own_policy_of_the_manual_runs(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Its ten lines are put into a file, and compared with the default as shown."""
+def test_the_own_policy_of_the_manual_has_ten_lines_that_matter() -> None:
+    """What comes of it is what `make docs` writes; there every policy does something else."""
     assert len(PYTHON.splitlines()) <= 10
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "mine.py").write_text(PYTHON, "utf-8")
-    assert main(OWN_COMMAND.split()) == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[0].split() == OWN_OUTPUT.splitlines()[0].split()
-    table, shown = (text.partition("Waits")[0] for text in (told, OWN_OUTPUT))
-    assert rows(table) == rows(shown)
-    values = [line.split()[-3:] for line in table.splitlines() if line.startswith("GFR")]
-    assert len(set(values[0])) == 3  # every policy does as it says
+    (waiting,) = re.findall(r"^waiting (.*)$", OWN_OUTPUT, re.M)
+    assert len(set(waiting.split())) == 3
 
 
 @pytest.mark.parametrize("of", [NodeStates, Task, Own], ids=lambda of: of.__name__)

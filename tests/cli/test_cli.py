@@ -358,7 +358,7 @@ def test_every_command_says_alike_what_is_no_file(
     assert run(command, missing).err == f"{missing}: there is no such file\n"
     assert run(command, tmp_path).err == f"{tmp_path}: this is a folder; give a file\n"
     demo = run("demo", "--report", tmp_path)
-    assert (demo.code, demo.err) == (2, f"{tmp_path}: this is a folder; give a file\n")
+    assert (demo.code, demo.err) == (2, f"--report {tmp_path}: this is a folder; give a file\n")
     demo = run("demo", "--report", missing / "a.html")
     assert (demo.code, demo.err) == (2, f"{missing}: there is no such folder\n")
 
@@ -404,7 +404,6 @@ def test_a_scenario_that_contradicts_itself_is_one_line(
         ["policy", "show", "-o", "xml", "a"],
         ["policy", "draw", "a"],
         ["experiment"],
-        ["experiment", "openb"],
         ["experiment", "openb", "--traces", ".", "--policy", "nonsense"],
         ["experiment", "openb", "--traces", ".", "--jobs", "0"],
         ["demo", "--cluster", "0"],
@@ -415,7 +414,16 @@ def test_wrong_arguments_are_bad_input(run: Callable[..., Result], argv: list[st
     result = run(*argv)
 
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("usage: mooring")
+    assert result.err.startswith("mooring")
+    assert result.err.endswith(" --help\n")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_an_unknown_option_is_told_with_the_nearest(run: Callable[..., Result]) -> None:
+    assert run("simulate", "--polcy", "fifo").err == (
+        "mooring simulate: --polcy fifo: this means nothing here; did you mean '--policy'? "
+        "All options: mooring simulate --help\n"
+    )
 
 
 # -- replay ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import webbrowser
 from typing import TYPE_CHECKING
@@ -66,6 +67,16 @@ def test_the_page_goes_where_it_is_wanted_and_stays_closed(
 
     assert shown("1") == shown("1") != shown("2")
     assert (opened, [path.name for path in tmp_path.iterdir()]) == ([], ["a.html"])
+
+
+def test_the_demo_as_json(
+    capsys: pytest.CaptureFixture[str], opened: list[str], tmp_path: Path
+) -> None:
+    assert main(["demo", *SMALL, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [policy["policy"] for policy in told["policies"]] == list(POLICIES)
+    assert (tmp_path / "mooring-demo.html").is_file()
+    assert opened == []
 
 
 def test_without_a_display_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

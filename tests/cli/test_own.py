@@ -101,3 +101,31 @@ def test_mistakes_of_a_run_are_told_from_every_process(
     assert told == (
         "--policy score=bad.py:f: it raises IndexError: list index out of range (bad.py, line 2)"
     )
+
+
+def test_an_edited_function_is_another_policy(folder: Path, capsys: Captured) -> None:
+    """A sweep runs it anew, and a saved run does not go on with it."""
+    policy = ["--policy", "fifo,order=mine.py:largest_first"]
+    saved = ["--stop-at", "10m", "--save", "half.run"]
+    assert main(["sweep", "rows.csv", *SMALL, *policy]) == 0
+    assert main(["sweep", "rows.csv", *SMALL, *policy]) == 0
+    assert "0 runs in" in capsys.readouterr().out
+    assert main(["simulate", *SMALL, *policy, *saved]) == 0
+    (folder / "mine.py").write_text(MINE.replace("-workload", "workload"))
+    assert main(["sweep", "rows.csv", *SMALL, *policy]) == 0
+    assert "1 run in" in capsys.readouterr().out
+    assert main(["simulate", "--continue", "half.run"]) == 2
+    assert "its own functions have changed since" in capsys.readouterr().err
+
+
+def test_an_edited_trace_is_other_work(folder: Path, capsys: Captured) -> None:
+    for number in (1, 2):
+        (folder / "t.csv").write_text(f"name,at,run_s,gpus\na,0,{number}00,1\n")
+        assert main(["sweep", "rows.csv", "--trace", "t.csv", "--policy", "fifo"]) == 0
+        assert "1 run in" in capsys.readouterr().out
+    (folder / "d").mkdir()
+    (folder / "d/t.csv").write_text("name,at,run_s,gpus\na,0,700,1\n")
+    traces = ["--trace", "t.csv", "d/t.csv"]
+    assert main(["sweep", "rows.csv", *traces, "--policy", "fifo", "-o", "json"]) == 0
+    loads = json.loads(capsys.readouterr().out)["loads"]
+    assert [load["work"] for load in loads] == ["trace t.csv", "trace d/t.csv"]

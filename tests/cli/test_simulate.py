@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import closing
 from signal import SIGINT
 from subprocess import PIPE
 from time import monotonic, sleep
@@ -14,7 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.cli import main
-from mooring.report import Spread
+from mooring.journal import Journal
+from mooring.metrics import Metrics
+from mooring.model.plan import Plan
+from mooring.report import Run, Spread, as_data
+from mooring.report.spread import student_t
 from tests.sim.traces.test_readers import write_traces
 
 if TYPE_CHECKING:
@@ -108,6 +113,36 @@ def test_a_journal_of_a_run_replays(tmp_path: Path, capsys: Captured) -> None:
     assert "every plan as it was" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_journal_of_a_run_that_wakes_by_itself_replays(
+    tmp_path: Path, capsys: Captured, seed: str
+) -> None:
+    """Some cycles come of time alone, decide nothing, and yet count."""
+    journal = tmp_path / "run.journal"
+    options = ["--cluster", "64", "--days", "0.4", "--load", "1.2", "--seed", seed]
+    assert main(["simulate", *options, "--journal", str(journal)]) == 0
+    assert main(["replay", str(journal)]) == 0
+    assert "every plan as it was" in capsys.readouterr().out
+
+
+def test_a_journal_has_the_numbers_of_its_run(tmp_path: Path, capsys: Captured) -> None:
+    """Whoever drives: the fold sees nothing but records."""
+    file = tmp_path / "run.journal"
+    options = ["--cluster", "64", "--days", "0.2", "--load", "1.2", "--mix", "mixed"]
+    assert main(["simulate", *options, "--journal", str(file), "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    with closing(Journal.open(file)) as journal:
+        metrics = Metrics(journal.header, restart_s=60.0)
+        for record in journal.records():
+            metrics.hear(record.now, record.events, record.plan)
+    metrics.hear(0.2 * 86_400, (), Plan())
+
+    found = as_data(Run("default", metrics.summary(), None))
+
+    assert found["evictions"]["workloads"] > 0
+    assert json.loads(json.dumps(found)) == {key: told[key] for key in found}
+
+
 def test_all_of_it_in_a_folder(tmp_path: Path, capsys: Captured) -> None:
     """The page has the means over all seeds, and who waits longer, as the data have."""
     options = ["--policy", "default", "fifo", "--seed", "1", "2", "--jobs", "1", "-o", "json"]
@@ -125,10 +160,164 @@ def test_all_of_it_in_a_folder(tmp_path: Path, capsys: Captured) -> None:
     assert '"half_ci95":' in files["report.html"]
 
 
+def gang_and_crumbs(folder: Path) -> str:
+    """Write a trace: two tasks of eight GPUs, and for ever single ones that could go first."""
+    file = folder / "crumbs.csv"
+    rows = ["name,at,run_s,tasks,gpus", "first,0,100,1,1", "gang,1,100,2,8"]
+    rows += [f"crumb-{number:02d},{2 + 40 * number},100,1,1" for number in range(40)]
+    file.write_text("\n".join(rows) + "\n")
+    return str(file)
+
+
+def test_who_never_starts_got_worse(tmp_path: Path, capsys: Captured) -> None:
+    """In order the gang starts after the first is done; best-effort, there is always a crumb."""
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "--days", "0.015"]
+    assert main(["compare", *options, "--policy", "fifo", "best-effort", "-o", "json"]) == 0
+    (worst, *_) = json.loads(capsys.readouterr().out)["worse"]
+    assert (worst["workload"], worst["policy"], worst["has_started"]) == (
+        "gang",
+        "best-effort",
+        False,
+    )
+    assert worst["from_s"] < 200
+    assert worst["to_s"] == pytest.approx(0.015 * 86_400 - 1)
+    assert main(["compare", *options, "--policy", "fifo", "best-effort"]) == 0
+    assert "1,295 s, not started" in capsys.readouterr().out
+
+
+def test_who_has_not_started_is_told_why(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_text("name,at,run_s,gpus\nodd,0,100,16\nfine,0,100,1\n")
+    assert main(["simulate", "--trace", str(file), "--nodes", "2", "--days", "0.01"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"^odd +864 s +It can never start here: no node takes even one task", out, re.M
+    )
+    assert (
+        main(["simulate", "--trace", str(file), "--nodes", "2", "--days", "1", "-o", "json"]) == 0
+    )
+    worst = json.loads(capsys.readouterr().out)["worst"]
+    assert [bool(waited["why"]) for waited in worst] == [True, False]
+
+
+BROKEN = "name,at,run_s,gpus\nfine,0,100,1\nodd,0,long,1\n"
+
+
+def test_what_was_left_out_of_a_trace_is_told(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "broken.csv"
+    file.write_text(BROKEN)
+    options = ["--trace", str(file), "--nodes", "1", "--skip-broken"]
+    for command in (
+        ["simulate"],
+        ["compare", "--policy", "fifo"],
+        ["sweep", str(tmp_path / "s.csv")],
+    ):
+        assert main([*command, *options]) == 0
+        assert "1 broken row left out" in capsys.readouterr().out
+        assert main([*command, *options, "-o", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        found = told["rows"][0] if command[0] == "sweep" else told
+        assert found["left_out"] == 1
+    assert main(["simulate", *options[:-1]]) == 2
+    assert "broken.csv" in capsys.readouterr().err
+
+
+def test_work_in_a_queue_that_a_policy_has_not_got_is_told(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("queues: [{name: speech}]\n")
+    assert main(["simulate", *SMALL, "--policy", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert "policy mine has no queue " in told
+    assert "robotics" in told
+    assert "speech" not in told
+    options = ["--queue", "*=speech", "-o", "json"]
+    assert main(["simulate", *SMALL, "--policy", str(file), *options]) == 0
+    queues = json.loads(capsys.readouterr().out)["fairness"]["queues"]
+    assert [queue["queue"] for queue in queues] == ["speech"]
+    assert main(["simulate", *SMALL, "--queue", "speech=language", "-o", "json"]) == 0
+    queues = json.loads(capsys.readouterr().out)["fairness"]["queues"]
+    assert "speech" not in {queue["queue"] for queue in queues}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["simulate", "--nodes", "4", "--known"],
+            "--nodes and --known say nothing without --trace",
+        ),
+        (["simulate", "--checkpoint", "1h"], "--checkpoint says nothing without --trace"),
+        (
+            ["compare", "--trace", "x.csv", "--mix", "mixed", "--seed", "0", "1"],
+            "--mix and --seed say nothing with --trace",
+        ),
+        (
+            ["sweep", "rows.csv", "--trace", "x.csv", "--load", "0.5", "1", "--cluster", "8"],
+            "--cluster and --load say nothing with --trace",
+        ),
+        (["simulate", "--load", "0"], "'0' is no number above 0"),
+        (["simulate", "--report", "no/such/x.html"], "there is no folder no/such"),
+        (["simulate", "--report", "x.csv"], "give a name that ends in .html or .htm"),
+        (["compare", "--data", "x.txt"], "give a name that ends in .json or .csv"),
+        (["simulate", "--save", "no/such/x.run"], "there is no folder no/such"),
+    ],
+)
+def test_what_says_nothing_or_cannot_be_is_told_at_once(
+    words: list[str], told: str, capsys: Captured
+) -> None:
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_until_all_is_done_after_a_warm_up(tmp_path: Path, capsys: Captured) -> None:
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "-o", "json"]
+    assert main(["simulate", *options, "--days", "0", "--warm-up", "0.005"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["submitted"] == 29  # crumbs from 442 s on
+    assert told["waits"][0]["waiting"] == 0
+    assert told["start"] == 432
+
+
+def test_a_trace_runs_for_its_window_or_to_its_end(tmp_path: Path, capsys: Captured) -> None:
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "-o", "json"]
+    assert main(["simulate", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["ended"] == 42
+    assert main(["simulate", *options, "--since", "100s", "--until", "500s"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["end"], told["submitted"]) == (400, 10)
+    assert main(["simulate", *options, "--since", "1d"]) == 2
+    assert "no work comes from 86400 s of it" in capsys.readouterr().err
+
+
+def test_work_of_a_trace_saves_what_is_done(tmp_path: Path, capsys: Captured) -> None:
+    """One of low priority is broken off after 1,000 s, and has saved every 300 s or nothing."""
+    file = tmp_path / "t.csv"
+    file.write_text("name,at,run_s,gpus,priority\nlow,0,5000,8,0\nhigh,1000,1000,8,9\n")
+    lost = []
+    for more in ([], ["--checkpoint", "5m"]):
+        options = ["--nodes", "1", "--start", "0", "--grace", "0", "--restart", "0", "-o", "json"]
+        assert main(["simulate", "--trace", str(file), *options, *more]) == 0
+        lost.append(json.loads(capsys.readouterr().out)["evictions"]["lost_gpu_hours"])
+    assert lost == pytest.approx([8 * 1000 / 3600, 8 * 100 / 3600])
+
+
+def test_work_of_one_trace_on_the_nodes_of_another(tmp_path: Path, capsys: Captured) -> None:
+    folder = write_traces(tmp_path)
+    options = ["--trace", "philly-jobs", "--traces", str(folder), "-o", "json"]
+    assert main(["simulate", *options, "--nodes-of", "nosuch"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+    assert main(["simulate", *options]) == 0
+    own = json.loads(capsys.readouterr().out)["gpus"]
+    assert main(["simulate", *options, "--nodes-of", "openb-default"]) == 0
+    assert json.loads(capsys.readouterr().out)["gpus"] != own
+
+
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "x").write_text("")
     assert main(["simulate", *SMALL, "--out", str(tmp_path / "x")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert f"--out {tmp_path / 'x'}: File exists" in capsys.readouterr().err
 
 
 # -- stopped, saved and continued -----------------------------------------------------------------
@@ -242,5 +431,13 @@ def test_intervals_are_students() -> None:
     """Of 1, 2, 3: mean 2, deviation 1, t of two degrees 4.303 over the root of three."""
     spread = Spread.of([1.0, 2.0, 3.0])
     assert (spread.mean, spread.half) == pytest.approx((2.0, 4.303 / 3**0.5))
-    assert spread.told("{:.1f} s") == "2.0 ± 2.5"
+    assert spread.told("{:.1f} s") == "2.0 ± 2.5 s"
     assert Spread.of([5.0]).told("{:.1f} s") == "5.0 s"
+
+
+@pytest.mark.parametrize(
+    ("degrees", "factor"),
+    [(1, 12.706), (4, 2.776), (10, 2.228), (11, 2.201), (19, 2.093), (29, 2.045), (99, 1.984)],
+)
+def test_the_factor_of_an_interval_is_that_of_the_tables(degrees: int, factor: float) -> None:
+    assert student_t(degrees) == pytest.approx(factor, abs=6e-4)

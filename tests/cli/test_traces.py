@@ -65,7 +65,7 @@ def test_the_list_as_json(tmp_path: Path, capsys: Captured) -> None:
         "mean_gpus": 0.83,
         "notes": [],
     }
-    assert data["lingjun-topo"]["problem"] == "there is no column 'DSW'"
+    assert data["lingjun-topo"]["problem"] == "there is no column 'DSW' or 'PSW' or 'ASW'"
     assert data["openb"]["found"] is False
     assert data["openb"]["repository"] == "alibaba/clusterdata"
 
@@ -77,7 +77,7 @@ def test_broken_files_do_not_end_the_list(tmp_path: Path, capsys: Captured) -> N
 
     out = capsys.readouterr().out
     assert "philly-jobs: 1 broken row." in out
-    assert "lingjun-topo: there is no column 'DSW'." in out
+    assert "lingjun-topo: there is no column 'DSW' or 'PSW' or 'ASW'." in out
 
 
 def test_the_environment_names_the_folder(

@@ -131,7 +131,7 @@ def test_changes_are_taken_seed_by_seed() -> None:
 
     assert change is not None
     assert change.mean == pytest.approx(0.1)  # +20 % and 0
-    assert change.half == pytest.approx(12.71 * 0.1)  # Student's t of two
+    assert change.half == pytest.approx(12.706 * 0.1)  # Student's t of two
     assert spread is not None
     assert spread.mean == pytest.approx(0.7)
 

@@ -20,6 +20,7 @@ from mooring.sim.load import Arrival, Load
 from mooring.sim.mixes import Options
 from mooring.sim.run import Delays
 from mooring.sim.study import NAMED, Source, Trial, outcome_of
+from mooring.sim.traces import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def a_load(*jobs: tuple[float, int, float]) -> Load:
 
 def columns(load: Load, warm_up_s: float, until_s: float, monkeypatch: pytest.MonkeyPatch) -> Row:
     """Return the bounds of a strict run."""
-    monkeypatch.setattr(Source, "load", lambda self, seed: load)
+    monkeypatch.setattr(Source, "read", lambda self, seed: Reading(load, 0))
     source = Source("lab", Options(gpus=8))
     trial = Trial(source, NAMED["fifo"], 0, warm_up_s, until_s, Delays(start_s=10.0))
     live = Live(trial, lambda passed: None)
@@ -195,7 +196,10 @@ def test_ctrl_c_leaves_what_is_done(
     ("words", "fault"),
     [
         (["--days", "0"], "--days 0"),
-        (["--report", "no/such/folder/x.html"], "no/such/folder/x.html: this cannot be written"),
+        (
+            ["--report", "no/such/folder/x.html"],
+            "--report no/such/folder/x.html: there is no folder no/such/folder",
+        ),
         (["--rows", "no/such/folder/x.csv"], "no/such/folder/x.csv: this cannot be written"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from signal import SIGINT
 from time import sleep
 from typing import TYPE_CHECKING
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.cli import main
+from mooring.cli.sweep import tell_strangers
 from mooring.sim import far, sweep
 from mooring.sim.far import run_far
 from mooring.sim.mixes import Options
 from mooring.sim.openb import StudyError
 from mooring.sim.study import NAMED, Source, Trial
-from mooring.sim.sweep import Cell, Results, run_cell
+from mooring.sim.sweep import Cell, Results, run_cell, strangers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +157,33 @@ def test_a_file_of_something_else_is_told_and_kept(tmp_path: Path, name: str, te
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, capsys: Captured) -> None:
     assert main(["sweep", str(tmp_path), *GRID, *HERE]) == 2
     assert "cannot be written: Is a directory" in capsys.readouterr().err
+
+
+def test_rows_of_other_code_are_told(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.csv"
+    with closing(Results(file)) as results:
+        results.add(run_cell(a_cell()))
+    with closing(Results(file)) as results:
+        rows = list(results.rows.values())
+    assert strangers(rows) == 0
+    tell_strangers(rows, "rows.csv")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sweep, "release", lambda: "mooring of tomorrow")
+    tell_strangers(rows, "rows.csv")
+    assert "1 row of rows.csv is of other code" in capsys.readouterr().err
+
+
+def test_columns_of_a_file_stay_what_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    row = run_cell(a_cell())
+    with closing(Results(file)) as results:
+        results.add({key: value for key, value in row.items() if key != "code"})
+    before = file.read_text()
+    with closing(Results(file)) as results, pytest.raises(StudyError, match="other columns"):
+        results.add(row)
+    assert file.read_text() == before
 
 
 def test_cells_are_known_by_what_is_run() -> None:

@@ -15,13 +15,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from mooring.cli.files import need_folder
 from mooring.cli.map import PARTLY, TAKEN, cell, clock, cluster_map, curve
-from mooring.cli.show import Terminal
-from mooring.cli.simulate import run_trials, write_report
+from mooring.cli.show import Terminal, print_json
+from mooring.cli.simulate import comparison_of, run_trials, write_report
 from mooring.metrics.frames import FULL
 from mooring.report import Run, headline
 from mooring.sim.mixes import Options
-from mooring.sim.openb import StudyError
 from mooring.sim.run import Delays
 from mooring.sim.study import NAMED, Source, Trial
 from mooring.words import counted, listed, percent
@@ -54,6 +54,7 @@ class Demo:
     report: str = REPORT
     opens: bool = True
     jobs: int = 1
+    as_json: bool = False
 
     def trials(self) -> list[Trial]:
         """Return the runs: the same work under every policy."""
@@ -68,21 +69,17 @@ class Demo:
 def demo(asked: Demo) -> int:
     """Run the comparison, print it, write its page and open it; return the exit code."""
     page, began, terminal = Path(asked.report), monotonic(), Terminal()
-    if page.is_dir() or not page.parent.is_dir():
-        what = "this is a folder; give a file" if page.is_dir() else "there is no such folder"
-        raise StudyError(f"{page if page.is_dir() else page.parent}: {what}")
-    day = "one day" if asked.hours == 24 else counted(asked.hours, "hour")
-    terminal.print(
-        Text.assemble(
-            ("Mooring", "bold"),
-            f"  {day} of a lab with {counted(asked.gpus, 'GPU')} at load {LOAD:g}, ",
-            "under three policies\n",
-        )
-    )
+    need_folder("--report", asked.report, ".html", ".htm")
+    if not asked.as_json:
+        terminal.print(_title(asked))
     done, is_whole = run_trials(asked.trials()[::-1], asked.jobs)  # the longest run first
     done.reverse()
     if not is_whole:
         raise KeyboardInterrupt
+    if asked.as_json:
+        print_json(comparison_of(done))
+        write_report(done, str(page))
+        return 0
     terminal.print(_picture(done, colour=terminal.color_system is not None))
     terminal.print(f"\n{_sentence(done)}\n")
     write_report(done, str(page))
@@ -93,6 +90,15 @@ def demo(asked: Demo) -> int:
     if asked.opens and has_display():
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def _title(asked: Demo) -> Text:
+    day = "one day" if asked.hours == 24 else counted(asked.hours, "hour")
+    return Text.assemble(
+        ("Mooring", "bold"),
+        f"  {day} of a lab with {counted(asked.gpus, 'GPU')} at load {LOAD:g}, ",
+        "under three policies\n",
+    )
 
 
 def has_display() -> bool:

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.files import need_folder
 from mooring.cli.lead import (
     AGAINST,
     OURS,
@@ -43,6 +44,7 @@ class Choice:
 
 def openb(choice: Choice, *, as_json: bool) -> int:
     """Run the openb study and print its curves; return the exit code."""
+    need_folder("--figure", choice.figure, ".svg")
     curves: list[Curve] = []
     interrupted = False
     if choice.leads:
@@ -59,8 +61,6 @@ def openb(choice: Choice, *, as_json: bool) -> int:
             interrupted = True
     curves.sort(key=lambda curve: runs.index(curve.run))
     leads = leads_of(curves) if choice.leads else []
-    if choice.figure and leads:
-        write_leads(leads, choice.figure)
     if as_json:
         print_json(leads_as_data(leads) if choice.leads else [_as_data(each) for each in curves])
     else:
@@ -69,6 +69,8 @@ def openb(choice: Choice, *, as_json: bool) -> int:
         else:
             _print_table(curves)
         _print_speed(curves, monotonic() - began_at)
+    if choice.figure and leads:
+        write_leads(leads, choice.figure)
     if interrupted:
         raise KeyboardInterrupt
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.files import need_folder, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.sweep import tell_strangers
 from mooring.report.kant import groups_of, verdicts
 from mooring.report.kant_figure import draw
 from mooring.report.kant_page import write_html, write_markdown
@@ -59,6 +60,8 @@ class Choice:
 
 def kant(choice: Choice) -> int:
     """Run what the file of rows has not got; Ctrl-C keeps and tells what is done."""
+    need_folder("--report", choice.report, ".html", ".md")
+    need_folder("--figure", choice.figure, ".svg")
     began, is_whole = monotonic(), True
     cells = {key_of(cell): cell for cell in choice.setting.cells()}
     with closing(_Kept(choice.rows)) as kept:
@@ -69,7 +72,8 @@ def kant(choice: Choice) -> int:
             is_whole = False
         rows = [kept.rows[key] for key in cells if key in kept.rows]
     groups = groups_of(rows)
-    _write(choice, groups)
+    if choice.rows:
+        tell_strangers(rows, choice.rows)
     if choice.as_json:
         data = [group.as_data() for group in groups]
         print_json({"is_whole": is_whole, "groups": data, "rows": rows})
@@ -78,6 +82,7 @@ def kant(choice: Choice) -> int:
         part = "" if is_whole else f" Broken off: {counted(len(cells) - len(rows), 'run')} left."
         known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
         _print(groups, f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}.{part}")
+    _write(choice, groups)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -117,14 +122,11 @@ def _write(choice: Choice, groups: Sequence[Group]) -> None:
         f"{setting.days:g} days after a warm-up of {setting.warm_up:g}; means over {seeds} with "
         f"95 % confidence intervals, in brackets the change against {POLICIES[0]}, seed by seed."
     )
-    try:
-        if choice.report:
-            write = write_markdown if choice.report.endswith(".md") else write_html
-            Path(choice.report).write_text(write(about, groups), "utf-8")
-        if choice.figure:
-            Path(choice.figure).write_text(draw(groups), "utf-8")
-    except OSError as error:
-        raise StudyError(f"{error.filename}: this cannot be written: {error.strerror}") from error
+    if choice.report:
+        write = write_markdown if choice.report.endswith(".md") else write_html
+        write_text(choice.report, write(about, groups))
+    if choice.figure:
+        write_text(choice.figure, draw(groups))
 
 
 def _print(groups: Sequence[Group], last: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from mooring.cli.files import write_text
 from mooring.cli.show import Terminal, table
 from mooring.report.dots import Panel, draw_dots
 from mooring.sim.openb import LOADS, StudyError
@@ -107,8 +107,4 @@ def write_leads(leads: Sequence[Lead], path: str) -> None:
         Panel(f"after {load} % load", {lead.file: lead.gar for lead in leads if lead.load == load})
         for load in SHOWN
     ]
-    try:
-        text = draw_dots("GPUs allocated (GAR) in %, by pod file of openb", panels, OURS)
-        Path(path).write_text(text, "utf-8")
-    except OSError as error:
-        raise StudyError(f"{path}: this cannot be written: {error.strerror}") from error
+    write_text(path, draw_dots("GPUs allocated (GAR) in %, by pod file of openb", panels, OURS))

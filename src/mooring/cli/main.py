@@ -18,6 +18,7 @@ from mooring.cli.demo import GPUS, REPORT, Demo, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.kant import add_kant, choice_of, kant
 from mooring.cli.kube import add_run, add_snapshot
+from mooring.cli.parser import Parser
 from mooring.cli.philly import Choice as PhillyChoice
 from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
@@ -55,6 +56,7 @@ from mooring.sim.saved import SavedError
 from mooring.sim.settle import promises_of, standings_of
 from mooring.sim.study import NAMED
 from mooring.sim.traces import Options, trace_schema
+from mooring.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -110,7 +112,7 @@ def _bad_input(lines: Iterable[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    top = argparse.ArgumentParser(
+    top: argparse.ArgumentParser = Parser(
         "mooring",
         description="One scheduler for all the accelerators of an organisation.",
         epilog="Exit codes: 0 fine, 1 a negative outcome, 2 bad input.",
@@ -224,9 +226,7 @@ def _add_experiment(commands: Commands) -> None:
         "the part of the GPUs in use (GAR) as the load grows. The policies fgd, best-fit, "
         "dot-prod, gpu-packing and gpu-clustering give the published numbers."
     )
-    study.add_argument(
-        "--traces", metavar="DIR", required=True, help="folder of the pod files and orders"
-    )
+    _add_folder(study)
     study.add_argument(
         "--file",
         metavar="NAME",
@@ -374,10 +374,17 @@ def add_trace_options(to: argparse.ArgumentParser) -> None:
         type=_pair,
         action="append",
         default=[],
-        help="put the work of one queue of the trace into another; *=TO: all the others",
+        help="put the work of one queue into another; *=TO: all the others",
     )
     to.add_argument(
         "--known", action="store_true", help="give every workload its run time as estimate"
+    )
+    to.add_argument(
+        "--checkpoint",
+        metavar="TIME",
+        type=_duration,
+        default=0.0,
+        help="how often work saves what is done where the trace does not say; default never",
     )
     to.add_argument(
         "--skip-broken", action="store_true", help="leave out rows that are broken, and count them"
@@ -394,6 +401,7 @@ def trace_options(arguments: argparse.Namespace) -> Options:
         queues=tuple(arguments.queue),
         nodes_of=arguments.nodes_of,
         known=arguments.known,
+        checkpoint_s=arguments.checkpoint,
         skip_broken=arguments.skip_broken,
     )
 
@@ -462,6 +470,7 @@ _POLICY = (
 def _simulate(arguments: argparse.Namespace) -> int:
     if arguments.saved:
         return simulate(*_continued(arguments))
+    _check_work(arguments, ["simulate"])
     trial = trial_of(arguments, trace_options(arguments))
     rules = rules_of(arguments.policy)
     trial = replace(trial, rules=rules, seed=arguments.seed, journal=arguments.journal)
@@ -475,7 +484,25 @@ def _continued(arguments: argparse.Namespace) -> tuple[Trial, Output, Control]:
     return trial, _output_of(arguments), control
 
 
+_OF_MIX = ("mix", "cluster", "load", "node_failures")
+_OF_TRACE = ("nodes", "gpus", "nodes_of", "since", "until", "known", "checkpoint", "skip_broken")
+
+
+def _check_work(arguments: argparse.Namespace, words: list[str]) -> None:
+    """Raise an error if options are given that say nothing about the work that is chosen."""
+    usual = vars(parser().parse_args(words))
+    names = _OF_MIX if arguments.trace else _OF_TRACE
+    given = [name for name in names if getattr(arguments, name) != usual[name]]
+    if arguments.trace and isinstance(arguments.seed, list) and len(set(arguments.seed)) > 1:
+        given.append("seed")
+    if given:
+        options = listed(["--" + name.replace("_", "-") for name in given])
+        here = "with --trace" if arguments.trace else "without --trace"
+        raise StudyError(f"{options} {'says' if len(given) == 1 else 'say'} nothing {here}")
+
+
 def _compare(arguments: argparse.Namespace) -> int:
+    _check_work(arguments, ["compare"])
     trial = replace(trial_of(arguments, trace_options(arguments)), keeps_waits=True)
     trials = [
         replace(trial, rules=rules, seed=seed)
@@ -486,6 +513,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    _check_work(arguments, ["sweep", "FILE"])
     cells, jobs = cells_of(arguments, trace_options(arguments)), arguments.jobs or os.cpu_count()
     is_json = arguments.output == "json"
     return sweep(Sweep(cells, arguments.file, arguments.on, jobs or 1, is_json))
@@ -516,6 +544,7 @@ def _add_demo(commands: Commands) -> None:
     made.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
     made.add_argument("--report", metavar="FILE", default=REPORT, help=f"default {REPORT}")
     made.add_argument("--no-open", action="store_true", help="do not open it in a browser")
+    _add_output(made)
     made.add_argument(
         "--jobs", metavar="N", type=_whole(1, 1024), default=0, help="processes; default one a core"
     )
@@ -614,7 +643,8 @@ def _traces_convert(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     chosen = arguments.cluster, arguments.hours, arguments.seed, arguments.report
-    return demo(Demo(*chosen, not arguments.no_open, arguments.jobs or os.cpu_count() or 1))
+    jobs, is_json = arguments.jobs or os.cpu_count() or 1, arguments.output == "json"
+    return demo(Demo(*chosen, not arguments.no_open, jobs, is_json))
 
 
 def _schema(arguments: argparse.Namespace) -> int:

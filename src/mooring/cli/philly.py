@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.files import need_folder, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.report.waits_figure import Panel, Waits, draw_waits
-from mooring.sim.openb import StudyError
 from mooring.sim.philly import Row, job_count, run_all
 from mooring.words import counted
 
@@ -33,6 +32,7 @@ class Choice:
 
 def philly(choice: Choice, *, as_json: bool) -> int:
     """Run the Philly jobs under every policy and print the table; return the exit code."""
+    need_folder("--figure", choice.figure, ".svg")
     found: list[Row] = []
     runs = [(nodes, policy) for nodes in choice.nodes for policy in choice.policies]
     interrupted = False
@@ -45,12 +45,12 @@ def philly(choice: Choice, *, as_json: bool) -> int:
         except KeyboardInterrupt:
             interrupted = True
     found.sort(key=lambda row: runs.index((row.nodes, row.policy)))
-    if choice.figure and found:
-        _draw(found, choice.figure)
     if as_json:
         print_json([asdict(row) for row in found])
     else:
         _print_table(found, monotonic() - began_at)
+    if choice.figure and found:
+        _draw(found, choice.figure)
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -68,11 +68,7 @@ def _draw(rows: Sequence[Row], path: str) -> None:
         )
         for nodes in dict.fromkeys(row.nodes for row in rows)
     ]
-    try:
-        text = draw_waits("How long the Philly jobs wait, by policy", panels)
-        Path(path).write_text(text, "utf-8")
-    except OSError as error:
-        raise StudyError(f"{path}: this cannot be written: {error.strerror}") from error
+    write_text(path, draw_waits("How long the Philly jobs wait, by policy", panels))
 
 
 def _print_table(rows: Iterable[Row], took_s: float) -> None:

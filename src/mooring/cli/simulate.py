@@ -11,8 +11,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
+from mooring.cli.files import need_folder, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.traces import tell
 from mooring.config import load_policy
+from mooring.model.queues import DEFAULT_QUEUE
 from mooring.report import Run, Spread, as_data, headline, write_csv, write_page
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
@@ -31,7 +34,7 @@ from mooring.sim.study import (
     outcome_of,
     run_trial,
 )
-from mooring.words import counted
+from mooring.words import counted, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
     Whole = Callable[[int, int], Callable[[str], int]]
 
+_SHOWN_WAITING = 5
+"""Of those who have not started, how many are told with the reason."""
 SHOWN = (
     ("GAR median", "gar_median", "{:.1%}"),
     ("SOR", "sor", "{:.1%}"),
@@ -69,6 +74,16 @@ class Output:
     folder: str = ""
     """For all of them: report.html, runs.json, runs.csv."""
 
+    def check(self) -> None:
+        """See, before anything is run, that there are folders for what is to be written."""
+        need_folder("--report", self.report, ".html", ".htm")
+        need_folder("--data", self.data, ".json", ".csv")
+        if self.folder:
+            try:
+                Path(self.folder).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StudyError(f"--out {self.folder}: {error.strerror}") from error
+
 
 def rules_of(text: str) -> Rules:
     """Return the policy of that name, or of a policy file, perhaps with own functions.
@@ -81,7 +96,8 @@ def rules_of(text: str) -> Rules:
         rules = NAMED[policy]
     elif Path(policy).is_file():
         found = load_policy(policy)
-        rules = Rules(Path(policy).stem, found.policy, queues=found.queues)
+        queues = () if found.queues == (DEFAULT_QUEUE,) else found.queues
+        rules = Rules(Path(policy).stem, found.policy, queues=queues)
     else:
         known = ", ".join(NAMED)
         raise StudyError(f"{text}: there is no such file, and no such policy: {known}")
@@ -110,6 +126,8 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
     if trial.journal and trial.rules.own:
         what = "a run by own functions cannot be replayed; leave out --journal or the functions"
         raise StudyError(f"--journal {trial.journal}: {what}")
+    output.check()
+    need_folder("--save", control.save)
     began, end = monotonic(), min(trial.until_s, control.stop_s)
     with progress() as bar, halting() as halt:
         task = bar.add_task("seconds of the cluster", total=None if end == inf else int(end))
@@ -121,11 +139,12 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         if control.save:
             save(live, control.save)
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
-    _write([outcome], output, as_data(_run_of(outcome)) | {"is_whole": is_whole})
+    data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
     if output.as_json:
-        print_json(as_data(_run_of(outcome)) | {"is_whole": is_whole})
+        print_json(data)
     else:
         _print_run(outcome, monotonic() - began, control.save)
+    _write([outcome], output, data)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -134,13 +153,36 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
 def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     terminal, summary = Terminal(), outcome.summary
     terminal.print(_table([[outcome]]))
+    terminal.print("")
     terminal.print(_waits_table(outcome))
+    _print_waiting(outcome, terminal)
     part = "" if outcome.is_whole else " Broken off there."
     part += f" To go on: mooring simulate --continue {saved}" if saved else ""
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {_days(summary.end - summary.start)} of "
         f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
     )
+    tell(outcome.remarks, terminal)
+
+
+def _print_waiting(outcome: Outcome, terminal: Terminal) -> None:
+    """Print who has waited longest and not started, and why."""
+    waiting = [waited for waited in outcome.summary.worst if waited.is_waiting][:_SHOWN_WAITING]
+    if waiting:
+        terminal.print("\nNot started, longest first:")
+        rows = [
+            (
+                waited.name,
+                f"{waited.wait_s:,.0f} s",
+                " ".join(sentence(reason, is_alone=True) for reason in waited.reasons[:1]),
+            )
+            for waited in waiting
+        ]
+        terminal.print(table(["workload", "waited", "why"], rows, right=["waited"]))
+
+
+def _remarks(outcome: Outcome) -> dict[str, object]:
+    return {"left_out": outcome.remarks.left_out, "notes": list(outcome.remarks.notes)}
 
 
 def run_trials(trials: Sequence[Trial], jobs: int) -> tuple[list[Outcome], bool]:
@@ -161,8 +203,12 @@ def run_trials(trials: Sequence[Trial], jobs: int) -> tuple[list[Outcome], bool]
 
 def write_report(outcomes: Sequence[Outcome], path: str) -> None:
     """Write the page of runs side by side."""
-    data = _comparison(_by_policy(outcomes), got_worse(outcomes))
-    _write(outcomes, Output(report=path), data)
+    _write(outcomes, Output(report=path), comparison_of(outcomes))
+
+
+def comparison_of(outcomes: Sequence[Outcome]) -> dict[str, object]:
+    """Return runs side by side, as data."""
+    return _comparison(_by_policy(outcomes), got_worse(outcomes))
 
 
 def _by_policy(done: Sequence[Outcome]) -> list[list[Outcome]]:
@@ -172,12 +218,13 @@ def _by_policy(done: Sequence[Outcome]) -> list[list[Outcome]]:
 
 def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     """Make many runs and print them side by side; Ctrl-C keeps those that are done."""
+    output.check()
     began = monotonic()
     done, is_whole = run_trials(trials, jobs)
     by_policy, worse = _by_policy(done), got_worse(done)
     data = _comparison(by_policy, worse) | {"is_whole": is_whole}
     if done:
-        _write(done, output, data)
+        data |= _remarks(done[0])
     if output.as_json:
         print_json(data)
     else:
@@ -185,6 +232,10 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
             _print_comparison(by_policy, worse)
         part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
         Terminal().print(f"\n{counted(len(done), 'run')} in {monotonic() - began:.1f} s.{part}")
+        if done:
+            tell(done[0].remarks, Terminal())
+    if done:
+        _write(done, output, data)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -204,6 +255,7 @@ def _comparison(
                 "seed": w.seed,
                 "from_s": w.before_s,
                 "to_s": w.after_s,
+                "has_started": not w.is_waiting,
             }
             for w in worse
         ],
@@ -264,35 +316,34 @@ def _print_comparison(by_policy: Sequence[Sequence[Outcome]], worse: Sequence[Wo
     terminal.print(_table(by_policy))
     if worse:
         first = by_policy[0][0].trial.rules.name
-        terminal.print(f"Waits that got longest, against {first}:")
+        terminal.print(f"\nWaits that got longest, against {first}:")
         rows = [
-            (w.name, str(w.seed), w.policy, f"{w.before_s:,.0f} s", f"{w.after_s:,.0f} s")
-            for w in worse
+            (w.name, str(w.seed), w.policy, f"{w.before_s:,.0f} s", _told_after(w)) for w in worse
         ]
         columns = ["workload", "seed", "policy", "from", "to"]
         terminal.print(table(columns, rows, right=["seed", "from", "to"]))
+
+
+def _told_after(worse: Worse) -> str:
+    part = ", not started" if worse.is_waiting else ""
+    return f"{worse.after_s:,.0f} s{part}"
 
 
 def _write(outcomes: Sequence[Outcome], output: Output, data: dict[str, object]) -> None:
     """Write the report and the numbers, where they are asked for."""
     folder = Path(output.folder)
     report, files = output.report, [output.data] if output.data else []
-    try:
-        if output.folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            report = report or str(folder / "report.html")
-            files += [str(folder / "runs.json"), str(folder / "runs.csv")]
-        if report:
-            Path(report).write_text(_page(outcomes, data), "utf-8")
-        for file in files:
-            if file.endswith(".csv"):
-                text = write_csv([_run_of(outcome) for outcome in outcomes])
-            else:
-                text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
-            Path(file).write_text(text, "utf-8")
-    except OSError as error:
-        what = f"{error.filename}: this cannot be written: {error.strerror}"
-        raise StudyError(what) from error
+    if output.folder:
+        report = report or str(folder / "report.html")
+        files += [str(folder / "runs.json"), str(folder / "runs.csv")]
+    if report:
+        write_text(report, _page(outcomes, data))
+    for file in files:
+        if file.endswith(".csv"):
+            text = write_csv([_run_of(outcome) for outcome in outcomes])
+        else:
+            text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
+        write_text(file, text)
 
 
 def _page(outcomes: Sequence[Outcome], data: dict[str, object]) -> str:
@@ -331,7 +382,6 @@ def _days(seconds: float) -> str:
 
 _NUMBERS = (
     ("--load", "PART", 0.9, "of a mix: GPUs asked for over GPUs there are"),
-    ("--days", "N", 1.0, "how long; 0: until all is done"),
     ("--warm-up", "DAYS", 0.0, "that are run before and not counted"),
     ("--node-failures", "N", 0.0, "of a mix: failures of a node a year"),
     ("--start", "S", 30.0, "seconds from bound to running"),
@@ -362,10 +412,18 @@ def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -
         help="GPUs of a mix; default 8000",
         **usual(8_000),
     )
+    to.add_argument(
+        "--days",
+        metavar="N",
+        type=part,
+        help="how long; 0: until all is done, of a mix what comes in 30 days; default 1, of a "
+        "trace its window, or until all is done",
+    )
     for name, of, number, about in _NUMBERS:
         about = f"{about}; default {number:g}"
         default = usual(number) if name == "--load" else {"default": number}
-        to.add_argument(name, metavar=of, type=part, help=about, **default)
+        kind = _above_0 if name == "--load" else part
+        to.add_argument(name, metavar=of, type=kind, help=about, **default)
     to.add_argument(
         "--charge-decisions",
         metavar="S",
@@ -384,10 +442,11 @@ def add_files(to: argparse.ArgumentParser) -> None:
 
 def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
     """Return the run that the options of `add_load` ask for, by the default policy."""
-    days = arguments.days + arguments.warm_up
+    run_days = _days_of(arguments, reading)
+    days = (run_days or _LONG_DAYS) + arguments.warm_up
     source = Source(
         arguments.mix,
-        MixOptions(arguments.cluster, days or _LONG_DAYS, arguments.load, arguments.node_failures),
+        MixOptions(arguments.cluster, days, arguments.load, arguments.node_failures),
         arguments.trace,
         arguments.traces,
         reading,
@@ -396,15 +455,35 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
         source,
         NAMED["default"],
         warm_up_s=arguments.warm_up * 86_400,
-        until_s=days * 86_400 if days else inf,
+        until_s=days * 86_400 if run_days else inf,
         delays=Delays(
             arguments.start, arguments.restart, arguments.grace, arguments.charge_decisions
         ),
     )
 
 
+def _days_of(arguments: argparse.Namespace, reading: TraceOptions) -> float:
+    """Return how many days are counted; 0: until all is done."""
+    if arguments.days is not None:
+        return float(arguments.days)
+    if not arguments.trace:
+        return _USUAL_DAYS
+    is_open = reading.until_s == inf
+    return 0.0 if is_open else max(reading.until_s - reading.since_s, 0.0) / 86_400
+
+
+_USUAL_DAYS = 1.0
+"""Of a mix."""
 _LONG_DAYS = 30.0
 """Of a mix that runs until all is done."""
+
+
+def _above_0(text: str) -> float:
+    """Read a number above 0."""
+    number = part(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
 
 
 def part(text: str) -> float:

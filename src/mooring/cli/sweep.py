@@ -13,7 +13,9 @@ from mooring.cli.show import Terminal, print_json, progress
 from mooring.cli.simulate import SHOWN, rules_of_all, spread_table, trial_of
 from mooring.report import Spread
 from mooring.sim.far import LOCAL
-from mooring.sim.sweep import Cell, Results, run_cells
+from mooring.sim.own import files_of
+from mooring.sim.release import digest_of
+from mooring.sim.sweep import Cell, Results, run_cells, strangers
 from mooring.words import counted
 
 if TYPE_CHECKING:
@@ -47,17 +49,29 @@ def sweep(asked: Sweep) -> int:
         keys = dict.fromkeys(cell.key for cell in asked.cells)
         rows = [results.rows[key] for key in keys if key in results.rows]
     done = len(rows) - (len(keys) - len(missing))
+    tell_strangers(rows, asked.out)
     if asked.as_json:
         print_json({"is_whole": is_whole, "loads": _loads(rows), "rows": rows})
     else:
         _print(rows)
-        part = "" if is_whole else f" Broken off: {counted(len(keys) - len(rows), 'run')} left."
+        left = (
+            f" Broken off: {counted(len(keys) - len(rows), 'run')} left; the same command goes on."
+        )
+        part = "" if is_whole else left
         known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
         told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}."
         Terminal().print(f"\n{told}{part}")
     if not is_whole:
         raise KeyboardInterrupt
     return 0
+
+
+def tell_strangers(rows: Sequence[Row], file: str) -> None:
+    """Say if rows are of other code, whose numbers may differ."""
+    count = strangers(rows)
+    if count:
+        some = f"{counted(count, 'row')} of {file} {'is' if count == 1 else 'are'} of other code"
+        Terminal(stderr=True).print(f"{some} than this; another file makes them anew.")
 
 
 def _run(asked: Sweep, missing: Sequence[Cell], results: Results) -> None:
@@ -98,10 +112,15 @@ def _loads(rows: Sequence[Row]) -> list[dict[str, object]]:
 
 def _print(rows: Sequence[Row]) -> None:
     terminal = Terminal()
-    for (work, gpus, load), by_policy in _groups(rows).items():
+    for number, ((work, gpus, load), by_policy) in enumerate(_groups(rows).items()):
+        if number:
+            terminal.print("")
         at = "" if load is None else f" at load {load:g}"
         terminal.print(f"{work} on {gpus:,} GPUs{at}:")
         terminal.print(spread_table(list(by_policy.values())))
+        left_out = max(int(row.get("left_out") or 0) for some in by_policy.values() for row in some)
+        if left_out:
+            terminal.print(f"{counted(left_out, 'broken row')} left out.")
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────
@@ -123,9 +142,14 @@ def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell
     every = rules_of_all(arguments.policy)
     for load in loads:
         trial = trial_of(argparse.Namespace(**(given | load)), reading)
-        cells += [
-            Cell(replace(trial, rules=rules, seed=seed))
-            for rules in every
-            for seed in dict.fromkeys(arguments.seed)
-        ]
+        source = trial.source
+        read = source.read(0).files if source.trace else ()  # mistakes are told here too
+        for rules in every:
+            files = [*read, *files_of(rules.own)]
+            cells += [
+                Cell(
+                    replace(trial, rules=rules, seed=seed), files=digest_of(files) if files else ""
+                )
+                for seed in dict.fromkeys(arguments.seed)
+            ]
     return tuple(cells)

@@ -22,7 +22,7 @@ from mooring.words import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mooring.sim.traces import Family, Reading
+    from mooring.sim.traces import Family, Remarks
 
 _DAY_S = 86_400
 
@@ -156,16 +156,16 @@ def convert(asked: Conversion, options: Options, *, as_json: bool) -> int:
     console.print(f"{counted(summary.workloads, 'workload')}, {size}, {queues}.")
     for path in paths:
         console.print(f"Written: {path}", soft_wrap=True)
-    tell(reading, console)
+    tell(reading.remarks, console)
     return 0
 
 
-def tell(reading: Reading, console: Terminal) -> None:
+def tell(remarks: Remarks, console: Terminal) -> None:
     """Print what was left out of a trace, if anything was."""
-    for note in reading.notes:
+    for note in remarks.notes:
         console.print(f"{note}.")
-    if reading.left_out:
-        shown = "" if reading.left_out == len(reading.mistakes) else "; the first of them"
-        console.print(f"{counted(reading.left_out, 'broken row')} left out{shown}:")
-        for file, mistake in reading.mistakes:
+    if remarks.left_out:
+        shown = "" if remarks.left_out == len(remarks.mistakes) else "; the first of them"
+        console.print(f"{counted(remarks.left_out, 'broken row')} left out{shown}:")
+        for file, mistake in remarks.mistakes:
             console.print(f"  {file}: {mistake}", soft_wrap=True)

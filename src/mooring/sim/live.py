@@ -18,6 +18,7 @@ from mooring.sim.run import Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mooring.metrics.summary import Waited
     from mooring.model.plan import Plan
     from mooring.sim.study import Trial
 
@@ -29,15 +30,22 @@ _NAP_S = 0.1
 
 @dataclass(slots=True)
 class Waits:
-    """How long every workload waited that has started, by name."""
+    """How long every workload waited, by name."""
 
     names: list[str] = field(default_factory=list)
+    """Of those who have started."""
     seconds: array[float] = field(default_factory=lambda: array("d"))
+    """How long each of them waited."""
+    in_vain: dict[str, float] = field(default_factory=dict)
+    """How long those waited who have not started."""
 
-    def add(self, name: str, seconds: float) -> None:
-        """Note one that has started."""
-        self.names.append(name)
-        self.seconds.append(seconds)
+    def add(self, waited: Waited) -> None:
+        """Note one whose wait is over, or the run is."""
+        if waited.is_waiting:
+            self.in_vain[waited.name] = waited.wait_s
+        else:
+            self.names.append(waited.name)
+            self.seconds.append(waited.wait_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +67,10 @@ class Live:
     def __init__(
         self, trial: Trial, tick: Callable[[int], None], state: State | None = None
     ) -> None:
-        load = trial.rules.applied(trial.source.load(trial.seed))
+        reading = trial.source.read(trial.seed)
+        load = trial.rules.applied(reading.load)
         self.trial = trial
+        self.remarks = reading.remarks
         own = own_of(trial.rules.own)
         self.run = Run(load, trial.rules.policy, delays=trial.delays, own=own)
         self._pending: tuple[Event, ...] = ()
@@ -69,7 +79,8 @@ class Live:
         if state is None:
             self.waits = Waits() if trial.keeps_waits else None
             note = None if self.waits is None else self.waits.add
-            self.metrics = Metrics(self.run.start, trial.warm_up_s, note)
+            restart_s = trial.delays.restart_s
+            self.metrics = Metrics(self.run.start, trial.warm_up_s, note, restart_s=restart_s)
         else:
             self.run.restore(state.run)
             self.metrics, self.waits = state.metrics, state.waits

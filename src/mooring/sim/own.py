@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import signature
 from math import isnan
 from numbers import Real
@@ -81,6 +81,19 @@ def own_of(paths: Paths) -> Own:
         _Score(given[SCORE]) if SCORE in given else None,
         _Filter(given[FILTER]) if FILTER in given else None,
     )
+
+
+def files_of(paths: Paths) -> list[Path]:
+    """Return the files that the functions at these paths are in."""
+    return [_file_of(path.rpartition(":")[0]) for _, path in paths]
+
+
+def _file_of(place: str) -> Path:
+    if Path(place).is_file():
+        return Path(place)
+    with _first(Path.cwd()):
+        spec = find_spec(place)
+    return Path(spec.origin or "") if spec else Path(place)
 
 
 class _Given:

@@ -5,8 +5,20 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mooring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """Return a digest of what files hold, whatever they are called."""
+    every = sha256()
+    for file in files:
+        every.update(sha256(file.read_bytes()).digest())
+    return every.hexdigest()[:12]
 
 
 @cache

@@ -24,7 +24,8 @@ import numpy as np
 
 from mooring.model.columns import view
 from mooring.sim.live import Live, State
-from mooring.sim.release import release
+from mooring.sim.own import files_of
+from mooring.sim.release import digest_of, release
 from mooring.sim.study import Trial
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def save(live: Live, path: str | Path) -> None:
         "kind": _KIND,
         "format": FORMAT,
         "code": _code(),
+        "own": digest_of(files_of(live.trial.rules.own)),
         "now": max(live.run.loop.now, 0.0),
         "sha256": sha256(packed).hexdigest(),
     }
@@ -86,6 +88,9 @@ def load(path: str | Path) -> tuple[Trial, State]:
     trial, state = pickle.loads(zlib.decompress(packed))
     assert isinstance(trial, Trial)
     assert isinstance(state, State)
+    if line.get("own") != digest_of(files_of(trial.rules.own)):
+        what = "its own functions have changed since: put back what they were, or begin anew"
+        raise SavedError(f"{path}: {what}")
     return trial, state
 
 

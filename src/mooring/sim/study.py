@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,17 @@ from mooring.model.settings import Eviction, Policy
 from mooring.sim.live import Live, Waits
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
+from mooring.sim.openb import StudyError
 from mooring.sim.own import Paths
 from mooring.sim.run import AT_ONCE, Delays
+from mooring.sim.traces import NOTHING, Reading, Remarks, read_trace
 from mooring.sim.traces import Options as TraceOptions
-from mooring.sim.traces import find
+from mooring.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mooring.sim.load import Load
+    from mooring.sim.load import Arrival, Load
 
 STAY = Eviction(consolidates=False)
 """Nobody is moved to another place so that another has room."""
@@ -48,7 +51,21 @@ class Rules:
         queues = self.queues or load.queues
         if self.order:
             queues = tuple(replace(queue, order=self.order) for queue in queues)
-        return replace(load, queues=queues)
+        arrivals = self._known(load) if self.queues else load.arrivals
+        return replace(load, arrivals=arrivals, queues=queues)
+
+    def _known(self, load: Load) -> Iterator[Arrival]:
+        """Yield the arrivals: one in a queue that these rules have not got would wait for ever."""
+        names = {queue.name for queue in self.queues}
+        for arrival in load.arrivals:
+            if arrival.workload.queue not in names:
+                found = dict.fromkeys([arrival.workload.queue, *(q.name for q in load.queues)])
+                lacking = listed([name for name in found if name not in names])
+                raise StudyError(
+                    f"policy {self.name} has no queue {lacking}, where work of this load waits: "
+                    "add it to the file, or put that work elsewhere with --queue FROM=TO"
+                )
+            yield arrival
 
 
 NAMED = {
@@ -72,11 +89,35 @@ class Source:
     folder: str = "."
     reading: TraceOptions = field(default_factory=TraceOptions)
 
-    def load(self, seed: int) -> Load:
-        """Return the load; a trace is the same for every seed."""
+    def read(self, seed: int) -> Reading:
+        """Return the load, and what was left out of it; a trace is the same for every seed."""
         if self.trace:
-            return find(self.trace, self.folder).read(self.reading).load
-        return make_load(self.mix, seed, self.options)
+            reading = read_trace(self.trace, self.folder, self.reading)
+            if not reading.drafts:
+                raise StudyError(f"--trace {self.trace}: no work comes{self._window()}")
+            return reading
+        load = make_load(self.mix, seed, self.options)
+        return Reading(_moved(load, self.reading) if self.reading.queues else load, 0)
+
+    def _window(self) -> str:
+        since, until = self.reading.since_s, self.reading.until_s
+        if not since and until == inf:
+            return ""
+        return f" from {since:g} s" + ("" if until == inf else f" to {until:g} s") + " of it"
+
+
+def _moved(load: Load, reading: TraceOptions) -> Load:
+    """Return a load with its work in other queues."""
+    names = {queue.name: reading.queue(queue.name) for queue in load.queues}
+    kept = [queue for queue in load.queues if queue.name in names.values()]
+    known = {queue.name for queue in kept}
+    new = [Queue(name) for name in dict.fromkeys(names.values()) if name not in known]
+
+    def moved(arrival: Arrival) -> Arrival:
+        workload = arrival.workload
+        return replace(arrival, workload=replace(workload, queue=names[workload.queue]))
+
+    return replace(load, arrivals=map(moved, load.arrivals), queues=(*kept, *new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +145,8 @@ class Outcome:
     waits: Waits | None = None
     is_whole: bool = True
     """Nobody broke it off."""
+    remarks: Remarks = NOTHING
+    """What one should know about its load."""
 
 
 def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
@@ -118,7 +161,11 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
     end = trial.until_s if until_s is None else until_s
     if is_whole and end < inf:
         live.metrics.hear(end, (), Plan())
-    return Outcome(trial, live.metrics.summary(), live.metrics.film(), live.waits, is_whole)
+    if live.waits is not None:
+        for waited in live.metrics.waiting():
+            live.waits.add(waited)
+    summary, film = live.metrics.summary(), live.metrics.film()
+    return Outcome(trial, summary, film, live.waits, is_whole, live.remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +177,8 @@ class Worse:
     before_s: float
     after_s: float
     seed: int = 0
+    is_waiting: bool = False
+    """It has not started."""
 
 
 def got_worse(outcomes: Sequence[Outcome], most: int = 10) -> list[Worse]:
@@ -149,8 +198,10 @@ def got_worse(outcomes: Sequence[Outcome], most: int = 10) -> list[Worse]:
 def _losers(first: Waits, others: Sequence[Outcome]) -> Iterator[Worse]:
     before = dict(zip(first.names, first.seconds, strict=True))
     for outcome in others:
-        assert outcome.waits is not None
-        name_of, seed = outcome.trial.rules.name, outcome.trial.seed
-        for name, after in zip(outcome.waits.names, outcome.waits.seconds, strict=True):
+        waits, trial = outcome.waits, outcome.trial
+        assert waits is not None
+        started = zip(waits.names, waits.seconds, repeat(False))
+        in_vain = zip(waits.in_vain, waits.in_vain.values(), repeat(True))
+        for name, after, is_waiting in chain(started, in_vain):
             if after > before.get(name, inf):
-                yield Worse(name, name_of, before[name], after, seed)
+                yield Worse(name, trial.rules.name, before[name], after, trial.seed, is_waiting)

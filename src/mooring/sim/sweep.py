@@ -19,21 +19,23 @@ from typing import TYPE_CHECKING
 import mooring
 from mooring.metrics.waits import BUCKETS
 from mooring.sim.far import LOCAL, far_of, run_far
+from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
 from mooring.sim.parallel import run_all
 from mooring.sim.release import release
 from mooring.sim.study import Trial, run_trial
+from mooring.sim.traces import Options as TraceOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from mooring.metrics import Summary
     from mooring.sim.study import Outcome
 
 Row = dict[str, float | int | str | None]
-TEXTS = ("cell", "policy", "work")
+TEXTS = ("cell", "policy", "work", "code")
 """Columns that are no numbers."""
-KEYS = (*TEXTS, "gpus", "load", "seed")
+KEYS = ("cell", "policy", "work", "gpus", "load", "seed")
 _QUANTILES = ("p50", "p90", "p99")
 
 
@@ -44,13 +46,20 @@ class Cell:
     trial: Trial
     code: str = ""
     """Empty: whatever is here."""
+    files: str = ""
+    """A digest of the files that it depends on: a trace, own functions."""
 
     @property
     def key(self) -> str:
         """Return a name that only a run of the same work by the same policy and release has."""
         source = replace(self.trial.source, folder="")
+        if source.trace:
+            source = replace(source, mix="", options=MixOptions())
+        else:
+            source = replace(source, reading=TraceOptions(queues=source.reading.queues))
         trial = replace(self.trial, source=source, journal="", keeps_waits=False)
-        return sha256(f"{mooring.__version__} {trial!r}".encode()).hexdigest()[:16]
+        text = f"{mooring.__version__} {trial!r} {self.files}"
+        return sha256(text.encode()).hexdigest()[:16]
 
 
 def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> Row:
@@ -68,12 +77,14 @@ def row_of(cell: Cell, outcome: Outcome, took_s: float) -> Row:
     return {
         "cell": cell.key,
         "policy": trial.rules.name,
-        "work": f"trace {Path(source.trace).name}" if source.trace else f"mix {source.mix}",
+        "work": f"trace {source.trace}" if source.trace else f"mix {source.mix}",
         "gpus": round(summary.gpus) if source.trace else source.options.gpus,
         "load": None if source.trace else source.options.load,
         "seed": trial.seed,
         **_numbers(summary),
+        "left_out": outcome.remarks.left_out,
         "took_s": round(took_s, 3),
+        "code": release(),
     }
 
 
@@ -123,6 +134,11 @@ def run_cells(
         yield from run_far(far_of(where), run_cell, [replace(cell, code=code) for cell in cells])
 
 
+def strangers(rows: Iterable[Row]) -> int:
+    """Return how many rows are not of the code that is here."""
+    return sum(row.get("code") != release() for row in rows)
+
+
 # -- the file -------------------------------------------------------------------------------------
 
 
@@ -132,6 +148,8 @@ class Results:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._is_csv = self.path.suffix == ".csv"
+        self._columns: list[str] = []
+        """Of a CSV file."""
         self.rows: dict[str, Row] = {}
         """By cell."""
         try:
@@ -147,8 +165,12 @@ class Results:
     def add(self, row: Row) -> None:
         """Append a row: all of it, in one piece."""
         head = ""
-        if self._is_csv and not self._file.tell():
-            head = _csv_line(list(row))
+        if self._is_csv and not self._columns:
+            self._columns = list(row)
+            head = _csv_line(self._columns)
+        if self._is_csv and self._columns != list(row):
+            what = "it has other columns than are written here; give a file of another name"
+            raise StudyError(f"{self.path}: {what}")
         line = _csv_line(list(row.values())) if self._is_csv else json.dumps(row) + "\n"
         self._file.write((head + line).encode())
         self.rows[str(row["cell"])] = row
@@ -164,10 +186,10 @@ class Results:
             self._file.truncate(len(whole) + 1 if whole else 0)
         self._file.seek(0, os.SEEK_END)
         lines = whole.decode("utf-8", "replace").split("\n") if whole else []
-        columns = next(csv.reader(lines[:1]), []) if self._is_csv else []
+        self._columns = next(csv.reader(lines[:1]), []) if self._is_csv else []
         first = 2 if self._is_csv else 1
         for number, line in enumerate(lines[first - 1 :], first):
-            row = _from_csv(columns, line) if self._is_csv else _from_json(line)
+            row = _from_csv(self._columns, line) if self._is_csv else _from_json(line)
             if row is None:
                 raise StudyError(f"{self.path}, line {number}: this is no row of a sweep: {line!r}")
             self.rows[str(row["cell"])] = row

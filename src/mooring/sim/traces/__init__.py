@@ -1,7 +1,7 @@
 """Traces: public formats and our own, read into loads."""
 
 from mooring.sim.traces.columns import trace_schema
-from mooring.sim.traces.intake import Options, Reading
+from mooring.sim.traces.intake import NOTHING, Options, Reading, Remarks
 from mooring.sim.traces.registry import (
     FAMILIES,
     Family,
@@ -17,10 +17,12 @@ from mooring.sim.traces.write import write_trace
 
 __all__ = [
     "FAMILIES",
+    "NOTHING",
     "Family",
     "Found",
     "Options",
     "Reading",
+    "Remarks",
     "Summary",
     "TraceError",
     "find",

@@ -38,6 +38,7 @@ _NAMES = Kind(names, list_of(NAME), "strings")
 _FLAG = Kind(flag, FLAG, "bool_")
 _SECONDS = Kind(number(), number_form(0), "float64")
 _NUMBER = _SECONDS
+_SPAN = Kind(number(1.0), number_form(1), "float64")
 _INSTANT = Kind(number(-AMOUNT_MOST), number_form(), "float64")
 _COUNT = Kind(COUNT, whole_form(), "int64")
 _AMOUNT = Kind(whole(0, AMOUNT_MOST), whole_form(0, AMOUNT_MOST), "int64")
@@ -113,6 +114,7 @@ WORKLOADS = Table(
         "run_limit_s": (_SECONDS, "how long it may run"),
         "minimum_run_s": (_SECONDS, "how long it runs before it may be evicted"),
         "restart_cost_s": (_SECONDS, "what a restart costs"),
+        "checkpoint_every_s": (_SPAN, "how often it saves what is done; empty: never"),
         "deadline_at": (_INSTANT, "when it should be done"),
         "group": (_NAME, "of the pod group; empty: main"),
         "tasks": (_whole(1, 1_000_000), "how many start together; empty: 1"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, inf
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mooring.config.reader import Mistake
@@ -25,7 +26,6 @@ from mooring.sim.traces.rows import Cells, Faults, Form, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -59,6 +59,8 @@ class Options:
     """Name or file of a trace whose nodes are used instead."""
     known: bool = False
     """Tell the scheduler how long everything runs."""
+    checkpoint_s: float = 0.0
+    """How often work saves what is done, where the trace does not say; 0: never."""
     skip_broken: bool = False
     """Leave out rows that are broken, and count them."""
 
@@ -84,6 +86,21 @@ class Draft(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Remarks:
+    """What one should know about a load."""
+
+    left_out: int = 0
+    """Broken rows."""
+    mistakes: tuple[tuple[str, Mistake], ...] = ()
+    """The first of them, and the files they are in."""
+    notes: tuple[str, ...] = ()
+    """What else, in words."""
+
+
+NOTHING = Remarks()
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A load that was read, and what was left out of it."""
 
@@ -98,6 +115,13 @@ class Reading:
     """What else one should know, in words."""
     drafts: Sequence[Draft] = ()
     """What the arrivals are made of."""
+    files: tuple[Path, ...] = ()
+    """All that were read."""
+
+    @property
+    def remarks(self) -> Remarks:
+        """Return what was left out."""
+        return Remarks(self.left_out, self.mistakes, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +188,17 @@ class Intake:
         self.notes: list[str] = []
         self._faults = Faults(skip=options.skip_broken)
         self._rows = 0
-        self._main: Path | None = None
+        self._files: dict[Path, None] = {}
 
     def rows(self, path: Path, make: Callable[[Cells], T], form: Form) -> Iterator[tuple[int, T]]:
         """Yield the line of every row, and what `make` makes of it."""
-        self._main = self._main or path
+        self._files[path] = None
+        is_main = path == next(iter(self._files))
         before = self._faults.count
         for line, made in read_rows(path, make, form, self._faults):
-            self._rows += path == self._main
+            self._rows += is_main
             yield line, made
-        self._rows += (self._faults.count - before) * (path == self._main)
+        self._rows += (self._faults.count - before) * is_main
 
     def note(self, count: int, words: str) -> None:
         """Say how many rows are passed over, and why."""
@@ -213,7 +238,7 @@ class Intake:
                 self.name,
                 cluster.topology,
                 cluster.nodes,
-                Arrivals(self.drafts, known=self.options.known),
+                self._arrivals(),
                 Ends(self.drafts),
                 cluster.queues,
             ),
@@ -222,7 +247,19 @@ class Intake:
             tuple(self._faults.mistakes),
             tuple(self.notes),
             self.drafts,
+            tuple(self._files),
         )
+
+    def _arrivals(self) -> Arrivals:
+        arrivals = Arrivals(self.drafts, known=self.options.known)
+        every_s = self.options.checkpoint_s
+
+        def saving(workload: Workload) -> Workload:
+            if workload.checkpoints or workload.service:
+                return workload
+            return replace(workload, checkpoint_every_s=every_s)
+
+        return arrivals.edited(saving) if every_s else arrivals
 
 
 # ── workloads and nodes of traces that say only how many GPUs ────────────────────────────────────

@@ -144,6 +144,8 @@ def find(given: str, folder: str | Path) -> Found:
 def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> str:
     if kind_of(Path(given)):
         return "there is no such file"
+    if Path(given).is_file():
+        return "give a file that ends in .csv, .jsonl (or these with .gz) or .parquet"
     for family in missing:
         if given == family.name or (family.many and given.startswith(f"{family.name}-")):
             return f"its file is not here; get it from {family.repository}, {family.path}"
@@ -168,6 +170,7 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         (*reading.mistakes, *other.mistakes),
         (*reading.notes, *other.notes),
         reading.drafts,
+        (*reading.files, *other.files),
     )
 
 

@@ -98,11 +98,16 @@ class Form:
         """Raise `CellError` for a column that is not known."""
         if self.takes is None:
             return
-        for column in columns:
-            known = column in self.takes or column in self.needs
-            if not known and not column.startswith(self.prefixes or ("\0",)):
-                near = nearest(column, (*self.needs, *self.takes))
-                raise CellError(column, column, f"unknown column{near}")
+        known = (*self.needs, *self.takes)
+        unknown = [
+            column
+            for column in columns
+            if column not in known and not column.startswith(self.prefixes or ("\0",))
+        ]
+        if unknown:
+            first, *others = unknown
+            more = f"; unknown too: {', '.join(map(repr, others))}" if others else ""
+            raise CellError(first, first, f"unknown column{nearest(first, known)}{more}")
 
 
 class Cells:
@@ -285,9 +290,13 @@ _READERS = {"csv": _csv_rows, "jsonl": _json_rows, "parquet": _parquet_rows}
 def _check_head(head: list[str], form: Form) -> None:
     if not head:
         raise CellError("", "", "the file is empty: give the names of the columns in the first row")
-    for column in form.needs:
-        if column not in head:
-            raise CellError("", "", f"there is no column {column!r}{nearest(column, head)}")
+    lacking = [column for column in form.needs if column not in head]
+    if lacking:
+        near = nearest(lacking[0], head) if len(lacking) == 1 else ""
+        if len(head) == 1 and ";" in head[0]:
+            near = "; separate columns by commas"
+        what = " or ".join(map(repr, lacking))
+        raise CellError("", "", f"there is no column {what}{near}")
     for column in head:
         if head.count(column) > 1:
             raise CellError(column, column, "give every column once")
@@ -357,7 +366,8 @@ def number(least: float = 0.0, most: float = AMOUNT_MOST) -> Callable[[Any], flo
     def read(value: Any) -> float:
         found = _number(value)
         if found is None or not least <= found <= most:
-            raise ReadError(f"give a number from {least:g} to {most:g}")
+            bound = f" to {most:g}" if most < AMOUNT_MOST else ""
+            raise ReadError(f"give a number from {least:g}{bound}")
         return found
 
     return read

@@ -1,0 +1,31 @@
+"""Files that a command writes at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mooring.sim.openb import StudyError
+
+
+def need_folder(option: str, path: str, *ends: str) -> None:
+    """See, before anything is run, that a file can be there; without a path nothing is asked.
+
+    Its name has one of the ends, so that no file of another kind is replaced.
+    """
+    if not path:
+        return
+    file = Path(path)
+    if file.is_dir():
+        raise StudyError(f"{option} {path}: this is a folder; give a file")
+    if ends and file.suffix not in ends:
+        raise StudyError(f"{option} {path}: give a name that ends in {' or '.join(ends)}")
+    if not file.parent.is_dir():
+        raise StudyError(f"{option} {path}: there is no folder {file.parent}")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file."""
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        raise StudyError(f"{path}: this cannot be written: {error.strerror}") from error
