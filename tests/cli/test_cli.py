@@ -359,8 +359,9 @@ def test_every_command_says_alike_what_is_no_file(
     assert run(command, tmp_path).err == f"{tmp_path}: this is a folder; give a file\n"
     demo = run("demo", "--report", tmp_path)
     assert (demo.code, demo.err) == (2, f"--report {tmp_path}: this is a folder; give a file\n")
-    demo = run("demo", "--report", missing / "a.html")
-    assert (demo.code, demo.err) == (2, f"{missing}: there is no such folder\n")
+    page = missing / "a.html"
+    demo = run("demo", "--report", page)
+    assert (demo.code, demo.err) == (2, f"--report {page}: there is no folder {missing}\n")
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"{", b"a: [", b"- " * 4000, b"\x00"])
