@@ -271,6 +271,16 @@ def test_what_says_nothing_or_cannot_be_is_told_at_once(
     assert told in capsys.readouterr().err
 
 
+def test_only_a_saved_run_is_replaced_by_one(tmp_path: Path, capsys: Captured) -> None:
+    mine, run = tmp_path / "mine.py", tmp_path / "a.run"
+    mine.write_text("def order(workload): return 0\n")
+    stop = [*SMALL, "--stop-at", "10m", "--save"]
+    assert main(["simulate", *stop, str(mine)]) == 2
+    assert "mine.py: this is not a saved run; give the name of one" in capsys.readouterr().err
+    assert mine.read_text().startswith("def order")
+    assert main(["simulate", *stop, str(run)]) == main(["simulate", *stop, str(run)]) == 0
+
+
 def test_until_all_is_done_after_a_warm_up(tmp_path: Path, capsys: Captured) -> None:
     options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "-o", "json"]
     assert main(["simulate", *options, "--days", "0", "--warm-up", "0.005"]) == 0

@@ -23,7 +23,7 @@ from mooring.sim.openb import StudyError
 from mooring.sim.own import Said, own_of
 from mooring.sim.parallel import halting, run_all
 from mooring.sim.run import Delays
-from mooring.sim.saved import save
+from mooring.sim.saved import check_place, save
 from mooring.sim.study import (
     NAMED,
     Outcome,
@@ -127,7 +127,9 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         what = "a run by own functions cannot be replayed; leave out --journal or the functions"
         raise StudyError(f"--journal {trial.journal}: {what}")
     output.check()
-    need_folder("--save", control.save)
+    if control.save:
+        need_folder("--save", control.save)
+        check_place(control.save)
     began, end = monotonic(), min(trial.until_s, control.stop_s)
     with progress() as bar, halting() as halt:
         task = bar.add_task("seconds of the cluster", total=None if end == inf else int(end))

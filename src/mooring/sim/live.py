@@ -127,7 +127,7 @@ class Live:
             journal.close()
             raise JournalError(
                 f"{path}: this is not the journal of this run, which had {self._records} records "
-                f"when it was saved; here are {has}"
+                f"when it was saved; here are {has}: put back the journal of then"
             )
         self._is_new = False
         recorder = Recorder(self.run.engine, journal, self._pending)

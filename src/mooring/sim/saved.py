@@ -67,6 +67,19 @@ def save(live: Live, path: str | Path) -> None:
         raise SavedError(f"{path}: this cannot be written: {error.strerror}") from error
 
 
+def check_place(path: str | Path) -> None:
+    """Raise an error if there is a file that is no saved run, which must not be replaced."""
+    try:
+        with Path(path).open("rb") as file:
+            _line(path, file.readline(_LONGEST_LINE))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SavedError(f"{path}: this cannot be read: {error.strerror}") from error
+    except SavedError as error:
+        raise SavedError(f"{error}; give the name of one, or a new name") from None
+
+
 def load(path: str | Path) -> tuple[Trial, State]:
     """Read a run that was saved."""
     try:
