@@ -22,6 +22,8 @@ _PANEL, _GAP, _ROOM = 144, 22, 46
 """A panel, what is between two, and inside of it the room for the number."""
 _WAITS_LEFT, _WAITS_RIGHT = _LEFT + 4 * (_PANEL + _GAP) + 56, 18
 _THOUSAND = 3
+_UNITS = ("", "k", "M")
+"""Of thousands; no wait is longer than that."""
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #333 } .soft { fill: #777; font-size: 11px }
 .head { font-size: 14px; font-weight: 600 } .axis { stroke: #bbb; fill: none }
@@ -150,7 +152,7 @@ def _waits(group: Group, policies: Sequence[str], y: float) -> Iterator[str]:
         x, bottom = left + (power - low) * scale, y + step * len(buckets)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y - 3}" y2="{bottom:.1f}"/>'
         anchor = "end" if power == high else "middle"
-        told = f"{10**power} s" if power < _THOUSAND else f"{10 ** (power - _THOUSAND)}k s"
+        told = f"{10 ** (power % _THOUSAND)}{_UNITS[power // _THOUSAND]} s"
         yield words(x, bottom + 13, told, "soft", anchor)
     for line, bucket in enumerate(buckets):
         yield words(left - 8, y + (line + 0.5) * step + 4, bucket, "soft", "end")
