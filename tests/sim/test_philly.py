@@ -142,4 +142,4 @@ def test_the_table_and_the_figure_of_a_few_jobs(
     assert all(name in figure.read_text("utf-8") for name in ("16 nodes", *ORDERS))
 
     assert main([*study, "--figure", str(tmp_path / "no" / "waits.svg")]) == 2
-    assert "this cannot be written" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
