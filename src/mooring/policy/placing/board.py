@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from mooring.policy.placing.score import Score
 
 
+MOST_RANKED = 256
+"""So many fits are ranked at a time, then it begins anew."""
+
+
 @dataclass(slots=True)
 class _Column:
-    """The raw scores of one shape over all nodes, and how far in the log they are true."""
+    """Values over all nodes, and how far in the log and with which versions they are true."""
 
     values: Floats
     cursor: int
-    version: int
+    version: tuple[int, ...]
 
 
 class Board:
@@ -38,6 +42,9 @@ class Board:
     def __init__(self, score: Score) -> None:
         self.score = score
         self._columns: dict[int, _Column] = {}
+        """By shape: raw scores."""
+        self._ranked: dict[Fit, _Column] = {}
+        """By fit: raw scores less prices where there is room, and nothing is lower elsewhere."""
 
     def copy(self, mix: Mix) -> Board:
         """Return a board for a fork; it fills its columns anew."""
@@ -45,20 +52,34 @@ class Board:
 
     def pick(self, fit: Fit, rows: slice) -> int:
         """Return the best of these rows for one task; at least one must have room."""
-        books, shape = fit.books, fit.demand.shape
-        self.score.before(books, shape)
-        free = np.flatnonzero(fit.slots[-1][rows])
-        if len(free) == 1:
-            return int(rows.start) + int(free[0])
-        values = self._values(books, fit.demand)[rows]
-        prices = self.score.prices(books, shape)
-        if prices is not None:
-            values = values - prices[rows]
-        values = np.where(fit.slots[-1][rows] > 0, values, -np.inf)
+        books = fit.books
+        self.score.before(books, fit.demand.shape)
+        values = self._ranks(fit)[rows]
         best = int(values.argmax())
         if books.tree.leaf_level == 1:
             return int(rows.start) + best
         return _most_used(books, np.flatnonzero(values == values[best]) + rows.start)
+
+    def _ranks(self, fit: Fit) -> Floats:
+        """Return what all rows are worth for one task; what has changed since is ranked anew."""
+        books, score = fit.books, self.score
+        raw, version = self._values(books, fit.demand), (score.version, score.price_version)
+        ranked = self._ranked.get(fit)
+        if ranked is None or ranked.version != version or ranked.cursor < books.trimmed:
+            if len(self._ranked) >= MOST_RANKED:
+                self._ranked.clear()
+            values = self._rank(fit, raw, slice(None))
+            ranked = self._ranked[fit] = _Column(values, 0, version)
+        elif ranked.cursor != books.log_end:
+            rows = _changed(books, ranked.cursor)
+            ranked.values[rows] = self._rank(fit, raw, rows)
+        ranked.cursor = books.log_end
+        return ranked.values
+
+    def _rank(self, fit: Fit, raw: Floats, rows: Ints | slice) -> Floats:
+        prices = self.score.prices(fit.books, fit.demand.shape, rows)
+        values = raw[rows] if prices is None else raw[rows] - prices
+        return np.where(fit.slots[-1][rows] > 0, values, -np.inf)
 
     def devices(self, fit: Fit, row: int, rule: str) -> int:
         """Return the devices for the task: whole ones by the device rule, shares by the score."""
@@ -68,14 +89,13 @@ class Board:
 
     def _values(self, books: Books, demand: Demand) -> Floats:
         column, score = self._columns.get(demand.index), self.score
-        stale = column is None or column.version != score.version or column.cursor < books.trimmed
-        if column is None or stale:
+        version = (score.version,)
+        if column is None or column.version != version or column.cursor < books.trimmed:
             every = np.arange(books.count, dtype=INT)
             values = score.raw(books, demand.shape, every)
-            column = self._columns[demand.index] = _Column(values, 0, score.version)
+            column = self._columns[demand.index] = _Column(values, 0, version)
         elif column.cursor != books.log_end:
-            changed = sorted(set(books.touched[column.cursor - books.trimmed :]))
-            rows = np.array(changed, INT)
+            rows = _changed(books, column.cursor)
             column.values[rows] = score.raw(books, demand.shape, rows)
         column.cursor = books.log_end
         return column.values
@@ -106,6 +126,11 @@ class OwnBoard(Board):
             self._facts = Facts(books)
         values = self._function(NodeStates(books, self._facts, free), Task.of(fit.demand.shape))
         return _most_used(books, free[values == values.max()])
+
+
+def _changed(books: Books, cursor: int) -> Ints:
+    """Return the rows that were touched since the log was so long."""
+    return np.array(sorted(set(books.touched[cursor - books.trimmed :])), INT)
 
 
 def _most_used(books: Books, rows: Ints) -> int:

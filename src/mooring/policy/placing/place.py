@@ -112,6 +112,8 @@ class Placer:
             rule = self.profile.rule(self.books, leaf, service=service)
             if rule == "e-binpack":
                 return self._place_one(leaf, fit, within, account)
+            if rule in self.profile.scores and not leaf.slices and leaf.required <= within.level:
+                return self._place_scored(leaf, fit, within, account, rule)
         for seats in self.choices(leaf, within, service=service, present=present):
             self.books.take(demand, seats.rows, seats.devices, account, leaf.code)
             return seats
@@ -125,6 +127,14 @@ class Placer:
         self.books.take(fit.demand, (row,), (mask,), account, leaf.code)
         if not within.level:
             fit.favour(row, partly=partly)
+        return Seats(leaf, [row], [mask])
+
+    def _place_scored(self, leaf: Part, fit: Fit, within: Within, account: int, rule: str) -> Seats:
+        """Place a single task on the node with the best score: the short way."""
+        score = self.profile.scores[rule]
+        row = score.pick(fit, self.books.tree.rows(within.level, within.domain))
+        mask = score.devices(fit, row, self.profile.devices)
+        self.books.take(fit.demand, (row,), (mask,), account, leaf.code)
         return Seats(leaf, [row], [mask])
 
     # -- one leaf ---------------------------------------------------------------------------

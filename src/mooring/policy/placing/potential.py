@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from mooring.model.workload import Shape
     from mooring.policy.placing.mix import Mix
 
+    Rows = Ints | slice
+
+EVERY_ROW = slice(None)
 PACKING = 2.0
 ROOM = 0.2
 SOFTNESS = 1000.0
@@ -298,14 +301,15 @@ class _PriceList:
         """Return whether both charge the same."""
         return np.array_equal(self.model, other.model) and np.array_equal(self.node, other.node)
 
-    def of(self, books: Books, size: int) -> Floats | None:
-        """Return the price of `size` thousandths on every row; a touched row costs no opening."""
+    def of(self, books: Books, size: int, rows: Rows = EVERY_ROW) -> Floats | None:
+        """Return the price of `size` thousandths on these rows; a touched row costs no opening."""
         if self._is_free:
             return None
         flat = self._flat.get(size)
         if flat is None:
             flat = self._flat[size] = _rounded(size * self.model).take(books.flavor)
-        prices: Floats = flat + self.node * (books.open[PODS_ROW] == self._opened)
+        is_new = books.open[PODS_ROW, rows] == self._opened[rows]
+        prices: Floats = flat[rows] + self.node[rows] * is_new
         return prices
 
 
@@ -512,9 +516,9 @@ class Potential:
             score *= basis.bearing.take(rows)
         return _rounded(score)
 
-    def prices(self, books: Books, shape: Shape) -> Floats | None:
-        """Return what the room costs on every row, as things stand now."""
-        return self._prices.of(books, self._basis.ask(shape).size)
+    def prices(self, books: Books, shape: Shape, rows: Rows = EVERY_ROW) -> Floats | None:
+        """Return what the room costs on these rows, as things stand now."""
+        return self._prices.of(books, self._basis.ask(shape).size, rows)
 
     def devices(self, books: Books, shape: Shape, row: int) -> int:
         """Return the best devices for a share, the lowest free ones for whole devices."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from mooring.model.cluster import WHOLE
 from mooring.model.resources import CPU, CPU_ROW, amount_of
-from mooring.policy.placing.potential import Potential, best_devices, in_blocks
+from mooring.policy.placing.potential import EVERY_ROW, Potential, best_devices, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mooring.model.columns import Floats, Ints
     from mooring.model.workload import Shape
     from mooring.policy.placing.mix import Mix
+    from mooring.policy.placing.potential import Rows
 
     Shares = NDArray[np.int16]
 
@@ -50,8 +51,8 @@ class Score(Protocol):
     def raw(self, books: Books, shape: Shape, rows: Ints) -> Floats:
         """Return the values of these rows; they mean something only where the shape fits."""
 
-    def prices(self, books: Books, shape: Shape) -> Floats | None:
-        """Return what is to be subtracted on every row, as things stand now; none: nothing."""
+    def prices(self, books: Books, shape: Shape, rows: Rows = EVERY_ROW) -> Floats | None:
+        """Return what is to be subtracted on these rows, as things stand now; none: nothing."""
 
     def devices(self, books: Books, shape: Shape, row: int) -> int:
         """Return the devices that the task takes on a row where it fits, as a bit mask."""
@@ -82,7 +83,7 @@ class Plain:
         """Return the value of the function."""
         return self._function(books, shape, rows)
 
-    def prices(self, books: Books, shape: Shape) -> Floats | None:
+    def prices(self, books: Books, shape: Shape, rows: Rows = EVERY_ROW) -> Floats | None:
         """Return none."""
         return None
 
@@ -100,8 +101,9 @@ class Plain:
 def tightest(books: Books, shape: Shape, row: int) -> int:
     """Return the devices with the least free thousandths that do, the lowest index of equals."""
     gpus, milli = _asked(shape)
-    share = books.share[:, row].astype(np.float64)
-    return best_devices(np.where(share >= milli, -share, -np.inf), gpus)
+    shares = [share[row] for share in books.share_of]
+    order = sorted(range(len(shares)), key=lambda d: (shares[d] < milli, max(shares[d], milli)))
+    return sum([1 << device for device in order[:gpus]])
 
 
 def _asked(shape: Shape) -> tuple[int, int]:
@@ -320,7 +322,7 @@ class Fgd:
             self._typical = Typical(self._mix, books.flavors) if self._mix.is_ready else None
             self.version += 1
 
-    def prices(self, books: Books, shape: Shape) -> Floats | None:
+    def prices(self, books: Books, shape: Shape, rows: Rows = EVERY_ROW) -> Floats | None:
         """Return none."""
         return None
 
@@ -413,11 +415,11 @@ class Weighted:
             total += weight * score.raw(books, shape, rows)
         return total
 
-    def prices(self, books: Books, shape: Shape) -> Floats | None:
+    def prices(self, books: Books, shape: Shape, rows: Rows = EVERY_ROW) -> Floats | None:
         """Return the weighted sum of the prices; none if no part has any."""
         total: Floats | None = None
         for weight, score in self._parts:
-            prices = score.prices(books, shape)
+            prices = score.prices(books, shape, rows)
             if prices is not None:
                 total = weight * prices if total is None else total + weight * prices
         return total
