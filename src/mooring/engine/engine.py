@@ -308,6 +308,10 @@ class Engine:
         """Return the workloads that wait to start, to be complete or to grow, in order of rank."""
         return self._needs.waiting()
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start, to be complete or to grow."""
+        return self._needs.anyone_waits()
+
     def waits_in_vain(self, name: str) -> bool:
         """Return whether a workload could not start even if others ended: it is in nobody's way."""
         return isinstance(self._court, DefaultCourt) and self._court.waits_in_vain(name)

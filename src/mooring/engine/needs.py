@@ -145,6 +145,12 @@ class Needs:
         incomplete = self.in_order(self.incomplete)
         return list(dict.fromkeys([*incomplete, *self.desk.holds, *self.court.waiting()]))
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start, to be complete or to grow."""
+        if self.desk.holds or any(name in self.desk.entries for name in self.incomplete):
+            return True
+        return self.court.anyone_waits()
+
     def in_order(self, names: Iterable[str]) -> list[str]:
         """Return those of some that have not ended, the senior ones first."""
         entries = self.desk.entries

@@ -184,7 +184,7 @@ class Shadow:
     @property
     def is_calm(self) -> bool:
         """Return whether nobody waits there and nobody runs there who is over in reality."""
-        return not self.ended and not self.beside.waiting()
+        return not self.ended and not self.beside.anyone_waits()
 
     def dump(self) -> tuple[ShadowRun, ...]:
         """Return all who are in the shadow, as values."""

@@ -36,6 +36,9 @@ class Court(Protocol):
     def waiting(self) -> list[str]:
         """Return those who wait to start or to grow, in order."""
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start or to grow."""
+
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits."""
 

@@ -323,6 +323,10 @@ class DefaultCourt:
         """Return those who wait to start or to grow, in order of rank."""
         return self._hall.waiting()
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start or to grow."""
+        return any(self._hall.lines.values())
+
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits, or does not grow; empty: it has all it asked for."""
         hold = self.desk.holds.get(name)

@@ -167,10 +167,39 @@ class Starts:
     def _closed(self, entry: Entry, ask: Ask) -> list[Reason]:
         """Return for whom nodes are reserved on which a workload would have room."""
         owners = [name for name in self.desk.reserved if name != entry.workload.name]
+        return [Blocked(owners[0])] if owners and self._has_room(entry, ask) else []
+
+    def _has_room(self, entry: Entry, ask: Ask) -> bool:
+        """Return whether there would be places; where counting tells, none are chosen.
+
+        What is tried for one whose turn has come is seen by others, who look again.
+        """
+        if entry.workload.name not in self.desk.due and self._is_counted(ask):
+            room = self._room
+            return any(room(offer) for offer in offers(self.desk, entry, ask, ask.barred, []))
         mark = self.desk.books.checkpoint()
-        has_room = bool(owners) and self._seats(entry, ask, []) is not None
+        seats = self._seats(entry, ask, [])
         self.desk.books.rollback(mark)
-        return [Blocked(owners[0])] if has_room else []
+        return seats is not None
+
+    def _is_counted(self, ask: Ask) -> bool:
+        """Return whether it is told by counting alone if there are places for an ask."""
+        desk, leaf = self.desk, ask.root
+        if leaf.demand is None or leaf.slices or len(desk.books.kinds) > 1:
+            return False
+        if self.hall.bookings.is_on or desk.promises.given:
+            return False
+        profile = desk.placer.profile  # one that scores notes what it has looked at
+        if profile.rule(desk.books, leaf, service=ask.service) in profile.scores:
+            return False
+        return desk.placer.fit(leaf).company is None
+
+    def _room(self, offer: Offer) -> bool:
+        """Return whether counting says that there is a domain with room for one group."""
+        placer, leaf = self.desk.placer, offer.ask.root
+        placer.aim(offer.ask.avoid, offer.barred)
+        slots = placer.fit(leaf).slots[max(leaf.required, 0)]
+        return int(slots.max(initial=0)) >= leaf.count
 
     def _find(
         self, entry: Entry, line: Line, ask: Ask, reasons: list[Reason]

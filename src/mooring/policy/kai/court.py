@@ -157,6 +157,10 @@ class KaiCourt:
         new = [n for n in self._names if not desk.entries[n].has_begun]
         return sorted({**self._reasons, **dict.fromkeys(new)}, key=rank)
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start or to grow."""
+        return bool(self.waiting())
+
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits."""
         hold = self.desk.holds.get(name)

@@ -212,6 +212,10 @@ class KueueCourt:
 
         return [entry.workload.name for entry in sorted(entries, key=rank)]
 
+    def anyone_waits(self) -> bool:
+        """Return whether anybody waits to start or to grow."""
+        return bool(self.waiting())
+
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits."""
         hold = self.desk.holds.get(name)
