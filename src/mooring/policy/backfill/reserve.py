@@ -9,8 +9,9 @@ import numpy as np
 from mooring.model.entry import NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from mooring.model.columns import Bools, Floats
     from mooring.model.entry import Entry
     from mooring.policy.desk import Desk
     from mooring.policy.placing.ask import Ask
@@ -56,7 +57,7 @@ def swapped(
     required; all others stay.
     """
     books, tree = desk.books, desk.books.tree
-    firm = _drain(desk, lambda entry: 1.0) > 0
+    firm = _firm_rows(desk)
     rows = [books.row_of[node] for node in nodes]
     if not firm[rows].any():
         return nodes
@@ -78,15 +79,26 @@ def swapped(
     return tuple(books.nodes[row].name for row in rows)
 
 
-def _drain(
-    desk: Desk, residual: Callable[[Entry], float]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _drain(desk: Desk, residual: Callable[[Entry], float]) -> Floats:
     """Return per row how long firm work is expected to be there."""
-    drain = np.zeros(desk.books.count)
-    for name, entry in desk.entries.items():
-        if name in desk.overtakers or not entry.is_placed:
-            continue
-        rows = [row for m in entry.members.values() for row in m.rows if row != NOWHERE]
-        left = residual(entry)
-        drain[rows] = np.maximum(drain[rows], left)
+    drain, rows, left = np.zeros(desk.books.count), list[int](), list[float]()
+    for entry, some in _firm(desk):
+        rows += some
+        left += [residual(entry)] * len(some)
+    np.maximum.at(drain, rows, left)
     return drain
+
+
+def _firm_rows(desk: Desk) -> Bools:
+    """Return which rows have firm work."""
+    found = np.zeros(desk.books.count, np.bool_)
+    found[[row for _, some in _firm(desk) for row in some]] = True
+    return found
+
+
+def _firm(desk: Desk) -> Iterator[tuple[Entry, list[int]]]:
+    """Yield all firm work, and the rows that it is on."""
+    overtakers = desk.overtakers
+    for name, entry in desk.entries.items():
+        if name not in overtakers and entry.is_placed:
+            yield entry, [r for m in entry.members.values() for r in m.rows if r != NOWHERE]
