@@ -41,6 +41,8 @@ class Waking:
             fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
             helped = Helped(self.desk.fits, fresh)
             for queue, lines in self.hall.lines.items():
+                if not lines.sleeping:
+                    continue
                 if self.hall.waits_for_room(queue):
                     lines.wake_in_turn(helped)
                     continue
@@ -70,7 +72,7 @@ class Waking:
         self._rivals_seen = version
         could = self.hall.could_ask
         for queue, lines in self.hall.lines.items():
-            if now < self._until and self.hall.waits_for_room(queue):
+            if not lines.sleeping or (now < self._until and self.hall.waits_for_room(queue)):
                 continue
             asleep = self._rested(
                 [a for a in self._asleep(lines) if a.tried_at != version or a.until <= now]

@@ -27,7 +27,7 @@ from mooring.policy.queues.offers import Offer, shortage_of
 from mooring.policy.standing.line import Line, word
 from mooring.policy.standing.rights import NEVER, Rights
 from mooring.policy.standing.roll import price
-from mooring.policy.victims.evict import Victim, attempt, remove, remove_all, restore
+from mooring.policy.victims.evict import Victim, attempt, remove_all, remove_each, restore
 from mooring.policy.victims.herd import Herd
 from mooring.policy.victims.hunt import EXACT_BELOW
 from mooring.policy.victims.slots import Slots
@@ -200,8 +200,7 @@ class Choice:
         """Return a cheap set out of a pool; those in `first` leave anyway."""
         books = self.desk.books
         mark = books.checkpoint()
-        for victim in first:
-            remove(self.desk, victim)
+        remove_each(self.desk, first)
         self._gone = frozenset(victim.name for victim in first)
         found = self.among(Pool(pool))
         self._gone = frozenset()
@@ -258,8 +257,7 @@ class Choice:
         """Return where it would start without these; nothing stays booked."""
 
         def book() -> list[Seats] | None:
-            for victim in victims:
-                remove(self.desk, victim)
+            remove_each(self.desk, victims)
             return self._place()
 
         mark = self.desk.books.checkpoint()
@@ -363,8 +361,7 @@ class Choice:
         """
         books = self.desk.books
         mark = books.checkpoint()
-        for victim in pool:
-            remove(self.desk, victim)
+        remove_each(self.desk, pool)
         if not self._suffices(pool):
             books.rollback(mark)
             return None

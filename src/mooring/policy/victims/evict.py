@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mooring.policy.placing.place import Seats
     from mooring.policy.queues.offers import Offer
 
+ASSUMED, RUNNING = int(TaskState.ASSUMED), int(TaskState.RUNNING)
 Tasks = tuple[tuple[str, int], ...]
 """(group, task) pairs of one workload."""
 
@@ -104,6 +105,28 @@ def remove(desk: Desk, victim: Victim) -> None:
         desk.books.give(members.demand, rows, devices, entry.account, members.flavor)
         for task in tasks if entry.workload.semi_preemptible else ():
             desk.books.miss((entry.workload.name, name, task), 1)
+
+
+def remove_each(desk: Desk, victims: Sequence[Victim]) -> None:
+    """Take victims out of the books, wherever they are; those who just run, at once."""
+    plain: list[Victim] = []
+    for victim in victims:
+        if _just_runs(victim):
+            plain.append(victim)
+        else:
+            remove(desk, victim)
+    remove_all(desk, plain)
+
+
+def _just_runs(victim: Victim) -> bool:
+    """Return whether all tasks of a victim have a place and none is on its way out."""
+    if victim.entry.workload.semi_preemptible:
+        return False
+    for group, task in victim.tasks:
+        members = victim.entry.members[group]
+        if not ASSUMED <= members.states[task] <= RUNNING or members.rows[task] == NOWHERE:
+            return False
+    return True
 
 
 def remove_all(desk: Desk, victims: Sequence[Victim]) -> None:
