@@ -54,6 +54,8 @@ class Turns:
         """Those of whom it may have changed whether they may start at all; None: of anybody."""
         self._swapped_at = -NEVER
         """When reservations were last looked at for better nodes."""
+        self._good: tuple[int, tuple[str, ...]] = -1, ()
+        """Nodes that are all there, and since when that is known."""
         self._turned: list[str] = []
         """Those whose turn has come in this cycle."""
         self._over: list[tuple[str, str, int, float | None]] = []
@@ -206,7 +208,7 @@ class Turns:
         for name in first:
             taken = tuple(node for nodes in kept.values() for node in nodes)
             before = desk.reserved.get(name, ())
-            if before and all(self._is_good(node) for node in before):
+            if before and self._are_good(before):
                 is_time = desk.now >= self._swapped_at + SWAP_S or len(desk.entries) <= FEW
                 ask = least(court.ask_of(name))
                 kept[name] = swapped(desk, ask, before, taken) if is_time else before
@@ -218,9 +220,15 @@ class Turns:
             desk.reserved = {name: nodes for name, nodes in kept.items() if nodes}
             court.look_again()
 
-    def _is_good(self, node: str) -> bool:
-        row = self.desk.books.row_of.get(node)
-        return row is not None and bool(self.desk.books.present[row])
+    def _are_good(self, nodes: tuple[str, ...]) -> bool:
+        """Return whether all of these nodes are there; that stays so until nodes change."""
+        books = self.desk.books
+        if self._good != (books.epoch, nodes):
+            rows = [books.row_of.get(node) for node in nodes]
+            if not all(row is not None and bool(books.present[row]) for row in rows):
+                return False
+            self._good = books.epoch, nodes
+        return True
 
     def residual(self, entry: Entry) -> float:
         """Return how long a workload is expected to run yet."""

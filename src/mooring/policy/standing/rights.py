@@ -27,6 +27,8 @@ from mooring.policy.standing.line import Item, Key, Line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mooring.policy.standing.case import Side
+
 
 NEVER = float("inf")
 GUESTS = ("overtaker", "headroom")
@@ -61,6 +63,8 @@ class Rights:
     """It asks then; left out: now."""
     ends: dict[float, None] = field(default_factory=dict)
     """When those are protected no longer who are protected now."""
+    _rules: dict[tuple[int, str], tuple[float, float | None]] = field(default_factory=dict)
+    """What is known of minimum run times, by queue and cause."""
     _own: list[Legal] = field(default_factory=list)
     _others: list[tuple[Item, Key]] = field(default_factory=list)
 
@@ -166,9 +170,9 @@ class Rights:
 
     def _had_its_turn(self, item: Item) -> bool:
         """Return whether an overtaker of its queue has had so much that it may let others by."""
-        rule, victim = self.desk.policy.backfill, self.desk.entries[item.workload]
         if not item.overtaker or item.queue != self.newcomer.queue:
             return False
+        rule, victim = self.desk.policy.backfill, self.desk.entries[item.workload]
         if not victim.workload.checkpoints or item.since is None:
             return False
         if victim.past.quantum_evictions >= rule.quantum_evictions:
@@ -209,15 +213,19 @@ class Rights:
         tree, p = self.desk.tree, self.newcomer
         rule = tree.eviction[p.queue].reclaim
         some = self._others if some is None else some
+        ways: dict[int, tuple[Side, int]] = {}
         for item, key in some if rule != "never" else ():
             if rule == "lower-priority" and item.priority >= p.priority:
                 continue
-            mine, theirs = tree.common(p.queue, item.queue)
-            classes = key[1][len(tree.path[theirs]) - 1 :]
-            claims = Case.claims(after.side(mine), classes)
-            cause = next((claim for claim in claims if self._ran(item, claim)), None)
-            if cause is not None:
-                yield item, cause
+            way = ways.get(item.queue)
+            if way is None:
+                mine, theirs = tree.common(p.queue, item.queue)
+                way = ways[item.queue] = after.side(mine), len(tree.path[theirs]) - 1
+            side, level = way
+            for cause in Case.claims(side, key[1][level:]):
+                if self._ran(item, cause):
+                    yield item, cause
+                    break
 
     def _ran(self, item: Item, cause: str) -> bool:
         """Return whether a victim has run as long as it must be let; note when it will have."""
@@ -238,17 +246,24 @@ class Rights:
         return False
 
     def _minimum_run(self, item: Item, cause: str) -> float:
-        desk = self.desk
-        entry = desk.entries[item.workload]
-        least = dict(desk.policy.eviction.minimum_run_s).get(cause, 0.0)
-        if not item.unit:
-            least = max(least, entry.workload.minimum_run_s)
-        rules = [desk.tree.queues[queue] for queue in desk.tree.path[item.queue]]
-        if cause == "preempt":
-            own = [rule.preempt_minimum_run_s for rule in rules]
-        else:
-            own = [rule.reclaim_minimum_run_s for rule in rules]
-        said = next((each for each in own if each is not None), None)
-        if said is not None and cause in ("preempt", "quota", "fair-share", "leximin"):
-            least = max(said, entry.workload.minimum_run_s if not item.unit else 0.0)
-        return least
+        least, said = self._rule(item.queue, cause)
+        if item.unit:
+            return least if said is None else max(said, 0.0)
+        own = self.desk.entries[item.workload].workload.minimum_run_s
+        return max(least if said is None else said, own)
+
+    def _rule(self, queue: int, cause: str) -> tuple[float, float | None]:
+        """Return how long victims of a queue must be let run: by the policy, and by the queues."""
+        found = self._rules.get((queue, cause))
+        if found is None:
+            desk, said = self.desk, None
+            least = dict(desk.policy.eviction.minimum_run_s).get(cause, 0.0)
+            if cause in ("preempt", "quota", "fair-share", "leximin"):
+                rules = [desk.tree.queues[above] for above in desk.tree.path[queue]]
+                is_own = cause == "preempt"
+                own = [
+                    r.preempt_minimum_run_s if is_own else r.reclaim_minimum_run_s for r in rules
+                ]
+                said = next((each for each in own if each is not None), None)
+            found = self._rules[queue, cause] = least, said
+        return found
