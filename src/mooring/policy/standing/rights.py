@@ -16,7 +16,7 @@ makes endless exchanges impossible.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.policy.desk import Desk
 from mooring.policy.queues.share import COVERED
@@ -44,6 +44,15 @@ class Pool:
     rest: tuple[Legal, ...]
 
 
+class Seen(NamedTuple):
+    """What comes of a look at all who are behind a newcomer: bold or not, it is the same."""
+
+    behind: list[tuple[Item, Key]]
+    own: list[Legal]
+    others: list[tuple[Item, Key]]
+    until: float
+
+
 @dataclass(slots=True)
 class Rights:
     """What one newcomer may ask of those who run."""
@@ -63,6 +72,9 @@ class Rights:
     """It asks then; left out: now."""
     ends: dict[float, None] = field(default_factory=dict)
     """When those are protected no longer who are protected now."""
+    seen: Seen | None = None
+    """What another has seen who asks at the same time for the same newcomer; None: nothing yet."""
+    _asked_first: list[Legal] | None = None
     _rules: dict[tuple[int, str], tuple[float, float | None]] = field(default_factory=dict)
     """What is known of minimum run times, by queue and cause."""
     _own: list[Legal] = field(default_factory=list)
@@ -74,17 +86,26 @@ class Rights:
         A bold newcomer also asks those of its own queue who stand before it. A workload may do so
         once in its life, and only where its queue stays within its share.
         """
-        self.is_bold = is_bold
-        self._own, self._others = [], []
-        behind = list(self.line.behind(self.line.place(self.newcomer)))
+        self.is_bold, self._asked_first = is_bold, None
+        if self.seen is None:
+            self.seen = self._look_behind()
+        seen = self.seen
+        self.until = min(self.until, seen.until)
+        self._own, self._others = list(seen.own), seen.others
         if is_bold:
-            names = {item.name for item, _ in behind}
+            names = {item.name for item, _ in seen.behind}
             some = [item for item in self.line.items() if item.queue == self.newcomer.queue]
             before = [item for item in some if item.name not in names]
             before.sort(key=lambda item: item.rank, reverse=True)
-            self._own = self._preempted(before)
+            self._own = [*self._preempted(before), *seen.own]
+
+    def _look_behind(self) -> Seen:
+        """Find everybody behind the newcomer who could have to leave, however bold that is."""
+        behind = list(self.line.behind(self.line.place(self.newcomer)))
+        self._own, self._others = [], []
         for item, key in behind:
             self._look_at(item, key)
+        return Seen(behind, self._own, self._others, self.until)
 
     def _look_at(self, item: Item, key: Key) -> None:
         p = self.newcomer
@@ -107,7 +128,7 @@ class Rights:
 
     def light(self) -> list[Legal]:
         """Return those whom it costs little to ask: guests, and units above a minimum."""
-        found = [*self._own, *self._asked(())]
+        found = [*self._own, *self._asked_at_once()]
         return self._whole([each for each in found if each[0].unit or each[1] in GUESTS])
 
     def everyone(self) -> list[Legal]:
@@ -125,7 +146,7 @@ class Rights:
         count = 0
         while count <= len(self._own):
             first = self._whole(self._own[:count])
-            more = list(self._asked(first))
+            more = list(self._asked(first)) if first else self._asked_at_once()
             if len(more) > known:
                 known = len(more)
                 names = {item.name for item, _ in first}
@@ -199,6 +220,12 @@ class Rights:
             return True
         newer = item.rank > p.rank and item.priority == p.priority
         return rule == "lower-or-newer" and newer
+
+    def _asked_at_once(self) -> list[Legal]:
+        """Return those of other queues who may be asked though nobody else leaves."""
+        if self._asked_first is None:
+            self._asked_first = list(self._asked(()))
+        return self._asked_first
 
     def _asked(
         self, gone: Sequence[Legal], some: Sequence[tuple[Item, Key]] | None = None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mooring.policy.desk import Desk
     from mooring.policy.queues.share import Yardstick
     from mooring.policy.standing.line import Item, Name
-    from mooring.policy.standing.rights import Legal
+    from mooring.policy.standing.rights import Legal, Seen
     from mooring.policy.standing.roll import Roll
     from mooring.policy.victims.hunt import Hunt
 
@@ -522,6 +522,7 @@ def find_exchange(
         return exchange  # what it had is finished
     is_due = not grows and entry.workload.name in desk.due
     boldness = (False,) if grows or entry.past.is_bold else (False, True)
+    seen: dict[int, Seen | None] = {}
     try:
         for is_bold, offer in product(boldness, wish.offers()):
             newcomer = wish.newcomer(roll, offer)
@@ -529,8 +530,9 @@ def find_exchange(
             is_sure, found, until = hunt.search(line, choice, newcomer, is_bold=is_bold)
             if not is_sure:
                 owed_s = None if grows else desk.promises.owed_to(entry, offer)
-                rights = Rights(desk, line, newcomer, is_due, owed_s)
+                rights = Rights(desk, line, newcomer, is_due, owed_s, seen=seen.get(id(offer)))
                 rights.look(is_bold=is_bold)
+                seen[id(offer)] = rights.seen
                 found, until = choice.run(rights), rights.until
                 is_sure = found is not None and _is_better(roll, yardstick, rights, found[1])
             found = found if is_sure else None
