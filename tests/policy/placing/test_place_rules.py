@@ -176,6 +176,46 @@ def test_replicas_climb_out_of_the_domain_when_it_is_too_small() -> None:
     world.settles()
 
 
+SIXTEEN = "s/l1: a=8 b=8 c=8 d=8 e=8 f=8 g=8 h=8 | s/l2: i=8 j=8 k=8 l=8 m=8 n=8 o=8 p=8"
+
+
+@pytest.mark.parametrize("least", [1, 16])
+def test_a_service_of_many_replicas_leaves_whole_nodes_free(least: int) -> None:
+    """Sixteen replicas: eight in each leaf, two on a node, so that half of the nodes stay empty."""
+    world = cluster(SIXTEEN)
+
+    plan = world.submit(service("s", least, most=16)).cycle()
+
+    assert sorted(ranks(plan)) == [*"aabbccddiijjkkll"]
+    assert nodes(world.submit(service("large", 8, gpus=8)).cycle()) == {*"efghmnop"}
+    world.settles()
+
+
+def test_a_service_goes_to_nodes_in_use() -> None:
+    """In each leaf one replica more than nodes in use: it opens one, not two."""
+    world = cluster(SIXTEEN).busy("c=2 g=4 j=1 p=6")
+
+    assert nodes(world.submit(service("s", 6)).cycle()) == {*"acg", *"ijp"}
+    world.settles()
+
+
+def test_no_node_has_more_than_an_eighth_of_a_service() -> None:
+    """Of eight each is on a node of its own; of nine two may be together."""
+    world = cluster("a=8 b=8 c=8 d=8 e=8 f=8 g=8 h=8 i=8 j=8").busy("j=3")
+
+    assert sorted(ranks(world.submit(service("s", 8)).cycle())) == [*"abcdefgj"]
+    assert sorted(ranks(world.submit(service("t", 9)).cycle())) == [*"aabbccdjj"]
+    world.settles()
+
+
+def test_a_service_has_more_on_a_node_where_there_are_too_few() -> None:
+    """Ten on three nodes, as level as room allows."""
+    world = cluster("l1: a=8 b=2 c=8").busy("c=3")
+
+    assert sorted(ranks(world.submit(service("s", 10)).cycle())) == [*"aaaabbcccc"]
+    world.settles()
+
+
 def test_growth_of_a_service_keeps_it_even() -> None:
     """From two replicas to six: every node gets as many as the next."""
     world = cluster("s1/l1: a=8 b=8 | s1/l2: c=8")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.model.cluster import Node
 from mooring.model.topology import Level, Topology, Tree
-from mooring.policy.placing.room import Room, evenly, fewest, holding, reaching
+from mooring.policy.placing.room import PARTS, Room, evenly, fewest, holding, reaching
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DataObject
@@ -122,3 +122,39 @@ def test_even_spread_is_as_level_as_room_allows(
         for other in range(len(given_to)):
             if given_to[other] < room.units[1][other]:
                 assert given_to[full] - given_to[other] <= 1
+
+
+@given(trees, st.data())
+def test_a_node_has_more_than_its_part_only_where_the_leaf_has_no_room(
+    slots: list[list[list[int]]], data: DataObject
+) -> None:
+    """Then no node of its leaf with room has less than one below it; nobody who is there moves."""
+    room = room_of(slots)
+    total = int(room.units[0][0])
+    if not total:
+        return
+    count = data.draw(st.integers(1, total))
+    rows = len(room.units[-1])
+    present = np.array(data.draw(st.lists(st.integers(0, 9), min_size=rows, max_size=rows)))
+
+    given_to = np.zeros(rows, int)
+    for row, units in evenly(room, 0, 0, count, present):
+        given_to[row] += units
+
+    assert given_to.sum() == count
+    assert (given_to <= room.units[-1]).all()
+    after, most = present + given_to, -(-(count + present.sum()) // PARTS)
+    leaf = room.tree.domain[2]
+    for row in np.flatnonzero(given_to).tolist():
+        if after[row] > most:
+            spare = (leaf == leaf[row]) & (given_to < room.units[-1])
+            assert (after[spare] >= after[row] - 1).all()
+
+
+def test_nodes_in_use_are_filled_up_to_their_part_first() -> None:
+    """A ninth to a sixteenth replica may be the second of its node."""
+    room = room_of([[[8] * 9]])
+    room.used[-1][:] = [0, 0, 3, 0, 0, 5, 0, 0, 0]
+
+    assert evenly(room, 0, 0, 9, None) == [(0, 2), (1, 2), (2, 2), (3, 1), (5, 2)]
+    assert evenly(room, 0, 0, 1, np.array([1, 2, 2, 1, 0, 2, 0, 0, 0])) == [(0, 1)]

@@ -1,4 +1,4 @@
-"""Choosing domains: the tightest that holds a gang, and inside it as few as possible.
+"""Choosing domains: the tightest that holds a gang, and inside it as few as possible, or evenly.
 
 `Room` says how many units (tasks, or whole slices) each domain takes, from the cluster down to the
 level where units end. The functions choose domains of that lowest level and a count for each.
@@ -25,6 +25,9 @@ ALTERNATIVES = 64
 
 COMPARED = 16
 """How many domains that hold a gang are compared by how many domains it needs inside."""
+
+PARTS = 8
+"""A node has at most one part in so many of a service, as long as there are nodes enough."""
 
 Chosen = list[tuple[int, int]]
 """(domain of the lowest level, units in it)."""
@@ -194,13 +197,16 @@ def reaching(units: list[int], number: int, count: int) -> Iterator[list[int]]:
             return
 
 
-def _fill(units: Counts, chosen: Iterable[int], count: int) -> Chosen:
-    """Fill all domains but the last, in the order chosen; then sort them by place."""
+def _fill(units: Counts | Ints, chosen: Iterable[int], count: int, first: int = 0) -> Chosen:
+    """Fill all domains but the last, in the order chosen; then sort them by place.
+
+    `first` is the domain that `units` begin with.
+    """
     chosen = list(chosen)
     filled = []
     for domain, most in zip(chosen, units[chosen].tolist(), strict=True):
         here = min(count, most)
-        filled.append((domain, here))
+        filled.append((first + domain, here))
         count -= here
     return sorted(pair for pair in filled if pair[1])
 
@@ -215,23 +221,39 @@ def evenest_of(
 
 
 def evenly(room: Room, level: int, domain: int, count: int, present: Ints | None) -> Chosen:
-    """Spread `count` units, which fit, as evenly as room allows over the children, and so on down.
+    """Spread `count` units, which fit, over the domains below, on few nodes of each.
 
     `present` is how many are on each row already; fuller domains get fewer.
     """
-    if level == room.bottom:
-        return [(domain, count)]
-    first = room.tree.children[level]
-    low, high = int(first[domain]), int(first[domain + 1])
-    units = room.units[level + 1][low:high].astype(np.int64)
-    there = np.zeros(high - low, np.int64)
-    if present is not None:
-        there = room.tree.sums(level + 1, present)[low:high]
-    given = _water_level(units, there, room.used[level + 1][low:high], count)
-    chosen: Chosen = []
-    for child in np.flatnonzero(given).tolist():
-        chosen += evenly(room, level + 1, low + child, int(given[child]), present)
-    return chosen
+    return _Evenly(room, count, present).below(level, domain, count)
+
+
+class _Evenly:
+    def __init__(self, room: Room, count: int, present: Ints | None) -> None:
+        self.room = room
+        rows = np.zeros(len(room.used[-1]), np.int64) if present is None else present
+        self.there = [room.tree.sums(level, rows) for level in range(len(room.units))]
+        self.most = -(-(count + int(rows.sum())) // PARTS)
+        """So many may be on one node, if there are nodes enough."""
+
+    def below(self, level: int, domain: int, count: int) -> Chosen:
+        """Return (domain of the lowest level, units in it)."""
+        room = self.room
+        if level == room.bottom:
+            return [(domain, count)]
+        first = room.tree.children[level]
+        low, high = int(first[domain]), int(first[domain + 1])
+        units = room.units[level + 1][low:high].astype(np.int64)
+        there, used = self.there[level + 1][low:high], room.used[level + 1][low:high]
+        if level + 1 == room.tree.leaf_level:
+            below_most = np.minimum(np.maximum(self.most - there, 0), units)
+            if int(below_most.sum()) >= count:
+                return _fill(below_most, np.argsort(-used, kind="stable").tolist(), count, low)
+        chosen: Chosen = []
+        given = _water_level(units, there, used, count)
+        for child in np.flatnonzero(given).tolist():
+            chosen += self.below(level + 1, low + child, int(given[child]))
+        return chosen
 
 
 def _water_level(units: Ints, there: Ints, used: Ints, count: int) -> Ints:
