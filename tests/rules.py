@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from mooring.model.plan import Bind, Evict, Reserve
 from mooring.model.resources import GPU, PODS
 from mooring.model.workload import TaskState, Workload
 from mooring.policy.default.court import DefaultCourt
+from mooring.policy.desk import Desk
 from mooring.policy.queues.share import effective_quota
 from mooring.policy.queues.tree import NO_BOUND, NOBODY
 from mooring.policy.standing.item import NOT_YET, Item, rank_of, size_of
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from mooring.model.entry import Entry
     from mooring.model.plan import Plan
     from mooring.model.workload import PodGroup, Shape
-    from mooring.policy.desk import Desk
     from mooring.policy.queues.quota import Shortage
     from mooring.policy.queues.share import Yardstick
     from mooring.policy.queues.tree import QueueTree
@@ -121,15 +122,19 @@ class Witness:
         self._last: Guests | None = None
 
     def __enter__(self) -> Witness:
-        note_leaving, evict_many = self.desk.note_leaving, self.desk.evict_many
+        note_leaving, evict_many = Desk.note_leaving, Desk.evict_many
 
-        def leaving(entry: Entry, cause: str = "") -> None:
-            if cause and self._last is None:
+        def leaving(desk: Desk, entry: Entry, cause: str = "") -> None:
+            if desk is self.desk and cause and self._last is None:
                 self._last = Guests.now(self.desk)
-            note_leaving(entry, cause)
+            note_leaving(desk, entry, cause)
 
-        def many(victims: Iterable[Victim], beneficiary: str) -> list[tuple[str, str, int]]:
+        def many(
+            desk: Desk, victims: Iterable[Victim], beneficiary: str
+        ) -> list[tuple[str, str, int]]:
             victims = list(victims)
+            if desk is not self.desk:  # in the shadow, which is a fork of it
+                return evict_many(desk, victims, beneficiary)
             guests = self._last or Guests.now(self.desk)
             court = self.engine._court
             yardstick = court._hall._yardstick if isinstance(court, DefaultCourt) else None
@@ -137,13 +142,14 @@ class Witness:
             leavers = frozenset((beneficiary, *spot) for spot in spots)
             self._seen.append((leavers, (guests, yardstick)))
             self._last = None
-            return evict_many(victims, beneficiary)
+            return evict_many(desk, victims, beneficiary)
 
-        vars(self.desk).update(note_leaving=leaving, evict_many=many)
+        self._patch = patch.multiple(Desk, note_leaving=leaving, evict_many=many)
+        self._patch.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        del vars(self.desk)["note_leaving"], vars(self.desk)["evict_many"]
+        self._patch.stop()
 
     def at(self, evicts: Iterable[Evict]) -> tuple[Guests, Yardstick | None] | None:
         """Return what was so when these left together, perhaps with others; None: nobody saw it.

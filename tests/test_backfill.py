@@ -312,6 +312,21 @@ def test_a_shadow_outlives_devices_that_it_ran_on() -> None:
     assert world.engine.running() == ["next"]
 
 
+def test_what_a_shadow_has_done_of_a_run_outlives_a_restart() -> None:
+    """It ran 100 s, 40 of them in the shadow before it had to leave there: 60 are left."""
+    topology, nodes = picture("a=2")
+    there = Placement("main", (0,), ("a",), (0b11,))
+    runs = (ShadowRun(task("over", 2), 10.0, (there,), ran_s=100.0, done_s=40.0),)
+    world = World(Engine(topology, memory=Memory(shadow=runs), queues=BACKFILL)).join(*nodes)
+    world.submit(task("next", 2), task("last", 2, submitted_at=1.0))
+
+    plan = world.cycle(20.0)
+
+    assert plan.wake_at == 70.0
+    world.cycle(70.0)
+    assert world.engine.shadow_starts() == {"next": 70.0}
+
+
 def test_a_shadow_does_not_look_for_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody moves there, so that who waits is not tried again while what is free is in crumbs."""
     tried: list[str] = []

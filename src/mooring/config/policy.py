@@ -204,6 +204,7 @@ def _read_backfill(given: Fields) -> Backfill:
         reservations=section.take("reservations", whole(), default.reservations),
         quantum_s=section.take("quantum", duration, default.quantum_s),
         quantum_evictions=evictions,
+        patience_s=section.take("patience", duration, default.patience_s),
     )
 
 

@@ -175,6 +175,7 @@ _SECTION_DEFS = {
             "reservations": say("blocked workloads per flavor with room reserved", whole()),
             "quantum": say("work from which on one lets others by", DURATION),
             "quantum_evictions": say("how often that may happen to a workload", whole()),
+            "patience": say("how long one waits for room behind one that is too large", DURATION),
         }
     ),
     "failure": object_of(

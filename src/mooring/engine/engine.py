@@ -284,14 +284,14 @@ class Engine:
         return new
 
     def become_shadow(self) -> None:
-        """Be strict order beside another engine from now on: nobody leaves for another."""
+        """Be strict order beside another engine from now on: nobody is moved or told."""
         self._is_shadow = True
         self._needs.as_new = stripped
         self._tidy.is_on = False
         self._turns = Turns(self.desk)
         self._upkeep.rest()
         if isinstance(self._court, DefaultCourt):
-            self._court.keep_everybody()
+            self._court.become_shadow()
             self._court.fill_by(None)
         self.observe(PolicyChanged(calm(self.policy)))
         self.observe(QueuesChanged(strict(self.queues)))

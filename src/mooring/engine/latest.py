@@ -145,7 +145,7 @@ class Latest:
         """Return how long one runs in the shadow at most, that has yet to start there."""
         real = self.desk.entries.get(name)
         if real is None:  # it was over before its turn
-            return shadow.ended.get(name, 0.0)
+            return shadow.left_s(name)
         return longest(self.desk, real)
 
     def _ends(self, shadow: Shadow) -> list[End]:

@@ -1,9 +1,10 @@
 """The shadow: strict order, run beside reality, which says when everybody's turn comes.
 
-A second engine is fed the same submissions. In it nobody overtakes and nobody is evicted; work ends
-there its run time after its shadow start, or at its real end if that is later. A workload whose
-shadow start has come is *due*; one that runs before is an *overtaker* and may be asked to leave for
-one that is due. So nothing that comes later and does not rank higher delays anybody's turn.
+A second engine is fed the same submissions. In it nobody overtakes and nobody is moved; who has a
+right to the room of another takes it, and that one waits for another turn. Work ends there its run
+time after its shadow start, or at its real end if that is later. A workload whose shadow start has
+come is *due*; one that runs before is an *overtaker* and may be asked to leave for one that is due.
+So nothing that comes later and does not rank higher delays anybody's turn.
 
 While nobody waits there is no shadow: it would stand where reality stands.
 """
@@ -11,7 +12,7 @@ While nobody waits there is no shadow: it would stand where reality stands.
 from __future__ import annotations
 
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from mooring.engine.check import EventError
@@ -55,6 +56,8 @@ class Shadow:
         self.ended: dict[str, float] = {}
         """How long those ran that are over in reality, and not yet there."""
         self.ends: list[tuple[float, str]] = []
+        self.done: dict[str, float] = {}
+        """How long those have run there who had to leave there for another."""
         self.away: dict[str, None] = {}
         """Those who may not start there, since they may not in reality, whatever is free."""
 
@@ -88,7 +91,11 @@ class Shadow:
             return
         self.ended[name] = ran_s
         if name in self.starts:
-            heappush(self.ends, (max(self.starts[name] + ran_s, now), name))
+            heappush(self.ends, (max(self.starts[name] + self.left_s(name), now), name))
+
+    def left_s(self, name: str) -> float:
+        """Return how long one that is over in reality runs there after its next, or last, start."""
+        return max(0.0, self.ended.get(name, 0.0) - self.done.get(name, 0.0))
 
     def lets(self, name: str) -> bool:
         """Return whether one has had its turn there, or may have it."""
@@ -124,6 +131,16 @@ class Shadow:
     def _forget(self, name: str) -> None:
         self.starts.pop(name, None)
         self._numbers.pop(name, None)
+        self.done.pop(name, None)
+
+    def _leave(self, name: str, at: float) -> None:
+        """Let the turn of one be over before it is done: strict order itself has evicted it."""
+        began = self.starts.pop(name, None)
+        self._numbers.pop(name, None)
+        if began is not None:
+            self.done[name] = self.done.get(name, 0.0) + at - began
+        self.ends = [each for each in self.ends if each[1] != name]
+        heapify(self.ends)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -158,10 +175,12 @@ class Shadow:
                 if name not in self.starts:
                     self.begin(name, at)
                     if name in self.ended:
-                        heappush(self.ends, (at + self.ended[name], name))
+                        heappush(self.ends, (at + self.left_s(name), name))
                     yield name
             case Evict(name, group, tasks, _, _):
                 self._become(name, group, tasks, TaskState.PENDING, at)
+                if not self.beside.entries()[name].has_begun:
+                    self._leave(name, at)
             case _:
                 pass
 
@@ -201,6 +220,7 @@ class Shadow:
                     adopted.placements,
                     self.ended.get(name),
                     ends.get(name),
+                    self.done.get(name, 0.0),
                 )
             )
         return tuple(found)
@@ -209,7 +229,7 @@ class Shadow:
         """Return the shadow of a fork."""
         new = Shadow(self.beside.fork())
         new.starts, new.ended, new.ends = dict(self.starts), dict(self.ended), list(self.ends)
-        new._numbers, new.away = dict(self._numbers), dict(self.away)
+        new._numbers, new.away, new.done = dict(self._numbers), dict(self.away), dict(self.done)
         return new
 
 
@@ -249,10 +269,13 @@ def revive(engine: Engine, runs: tuple[ShadowRun, ...], now: float) -> Shadow:
             shadow.begin(name, run.started_at)
         elif not run.workload.active:
             shadow.away[name] = None
+        if run.done_s:
+            shadow.done[name] = run.done_s
         if over is not None:
             shadow.ended[name] = over
             if run.started_at is not None:
-                ends_at = run.ends_at if run.ends_at is not None else run.started_at + over
+                ends_at = run.started_at + shadow.left_s(name)
+                ends_at = ends_at if run.ends_at is None else run.ends_at
                 heappush(shadow.ends, (max(ends_at, now), name))
     for name, entry in engine.entries().items():
         if name not in known:

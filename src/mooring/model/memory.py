@@ -80,6 +80,8 @@ class ShadowRun:
     """How long it ran in reality, where it is over; None: it is not."""
     ends_at: float | None = None
     """When it ends there; None: that is not known yet."""
+    done_s: float = 0.0
+    """How long it ran there before it had to leave for another."""
 
 
 @dataclass(frozen=True, slots=True)

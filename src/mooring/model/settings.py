@@ -75,6 +75,9 @@ class Backfill:
     """Work attained from which on one that checkpoints may be asked to let others by."""
     quantum_evictions: int = 8
     """How often that may happen to a workload."""
+    patience_s: float = HOUR
+    """So long one waits for room, behind one of its queue who asks for more than the share, before
+    others of other queues must leave for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,8 +205,8 @@ class DefaultCourt:
         """Let queues backfill, by expected residual run times; None: there is no shadow."""
         self._hall.residual = residual
 
-    def keep_everybody(self) -> None:
-        """Let nobody leave for another, from now on."""
+    def become_shadow(self) -> None:
+        """Let nobody be moved, from now on, and nobody be told."""
         self._hall.is_shadow = True
 
     def serve_due(self, name: str, *, is_new: bool = False) -> bool:

@@ -117,7 +117,9 @@ class Displacing:
         line.tried_at, line.until = desk.version, LATER
         self.is_patient = False
         self._begin(wish)
-        if self.hall.is_shadow or not (self.hall.has_rivals or desk.overtakers):
+        has_rivals = self._has_rivals(wish)
+        line.is_early = self._is_early(wish) and not has_rivals and not desk.policy.headroom
+        if not (has_rivals or desk.overtakers):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
             return False  # there is room, and it is kept for another
@@ -129,7 +131,7 @@ class Displacing:
             return False
         if ask.barred and set(kinds_of(desk, ask)) <= set(ask.barred):
             return False
-        if not (self.hall.has_rivals or desk.policy.headroom or entry.workload.name in desk.due):
+        if not (has_rivals or desk.policy.headroom or entry.workload.name in desk.due):
             line.until = self.hall.quantum.begins_at()
             if desk.now < line.until:
                 return False  # only overtakers could be asked, and none of them has had its turn
@@ -163,6 +165,15 @@ class Displacing:
             self._carry_out(wish, exchange, others)
         return True
 
+    def _has_rivals(self, wish: Wish) -> bool:
+        """Return whether anybody could have to leave by right."""
+        if self._is_early(wish):
+            return self.hall.has_rivals_in(wish.entry.queue)
+        return self.hall.has_rivals
+
+    def _is_early(self, wish: Wish) -> bool:
+        return wish.early_until > self.desk.now
+
     # wide: who waits, for what, for whom, and what it is told
     def _waits(
         self, line: Line, wish: Wish, victims: Sequence[Victim], reasons: list[Reason]
@@ -184,7 +195,7 @@ class Displacing:
             return None
         entry = wish.entry
         is_due = entry.workload.name in self.desk.due
-        return line.kind, entry.queue, self.desk.priority(entry), is_due
+        return line.kind, entry.queue, self.desk.priority(entry), is_due, self._is_early(wish)
 
     def _world(self) -> tuple[object, ...]:
         desk = self.desk

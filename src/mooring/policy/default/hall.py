@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.policy.backfill.booking import Bookings
-from mooring.policy.default.passing import Passing, forget_passes, is_blocked, wake_blocked
+from mooring.policy.default.passing import (
+    Passing,
+    could_start,
+    forget_passes,
+    is_blocked,
+    wake_blocked,
+)
+from mooring.policy.default.patience import waits_since
 from mooring.policy.default.quantum import Quantum
 from mooring.policy.placing.ask import compile_ask, leaf_ask
 from mooring.policy.placing.beside import growth
 from mooring.policy.queues.claims import Claims, likely
 from mooring.policy.queues.lines import Lines
 from mooring.policy.queues.offers import gate
+from mooring.policy.queues.share import IN_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from mooring.policy.queues.share import Yardstick
 
 LATER = float("inf")
+Before = list[tuple["Rank", list[int], bool]]
 
 
 class Hall:
@@ -39,9 +48,11 @@ class Hall:
         self.latest: dict[str, Reserved] = {}
         """Who starts when at the latest, as far as the shadow knows."""
         self.is_shadow = False
-        """Whether nobody leaves for another, everybody keeps to the order and nobody is told."""
+        """Whether nobody is moved, everybody keeps to the order and nobody is told."""
         self.has_rivals = False
         """Whether anybody could have a right to the place of another."""
+        self._has_juniors = False
+        """Whether that may be so among those of one queue and priority."""
         self.bookings = Bookings(desk, self.lines, self.queue_of, self.stands)
         self.claims = Claims(desk)
         self.passing = Passing(desk, self.queue_of)
@@ -52,6 +63,8 @@ class Hall:
         self._classes: dict[tuple[int, int], None] = {}
         """Queues and priorities that have been seen."""
         self._yardstick: Yardstick | None = None
+        self._rightful: dict[tuple[Line, int], bool] = {}
+        """By line and queue, in this cycle: whether it asks for no more than the share."""
 
     # -- coming -----------------------------------------------------------------------------
 
@@ -60,7 +73,8 @@ class Hall:
         lines = self.lines_of(entry)
         self._classes[entry.queue, self.desk.priority(entry)] = None
         by_age = self.desk.tree.eviction[entry.queue].within_queue == "lower-or-newer"
-        self.has_rivals |= len(self._classes) > 1 or entry.is_elastic or by_age
+        self._has_juniors |= entry.is_elastic or by_age
+        self.has_rivals |= len(self._classes) > 1 or self._has_juniors
         if entry.has_begun:
             forget_passes(entry)
             self.wait_to_grow(entry, lines)
@@ -238,6 +252,7 @@ class Hall:
     def measure_anew(self) -> None:
         """Let shares be those of now: queues and what is asked for may have changed."""
         self._yardstick = None
+        self._rightful.clear()
 
     @property
     def yardstick(self) -> Yardstick:
@@ -288,12 +303,14 @@ class Hall:
         """Return whether whoever is blocked is so by all who are before it."""
         return self.is_shadow and len(self.desk.books.kinds_there()) <= 1
 
+    def has_rivals_in(self, queue: int) -> bool:
+        """Return whether anybody could have a right to the place of another of its own queue."""
+        return self._has_juniors or sum(each == queue for each, _ in self._classes) > 1
+
     @property
     def could_ask(self) -> bool:
         """Return whether anybody might be asked to leave for one whose turn has not come."""
         desk = self.desk
-        if self.is_shadow:
-            return False
         if self.has_rivals or desk.policy.headroom:
             return True
         return bool(desk.overtakers) and self.quantum.begins_at() <= desk.now
@@ -323,6 +340,42 @@ class Hall:
         has_shadow = self.residual is not None and self.backfills(entry)
         return has_shadow and entry.workload.name not in self.desk.due
 
+    def early_until(self, item: Item, lines: Lines, before: Before | None = None) -> float:
+        """Return until when one may ask nobody of another queue to leave, who is behind others.
+
+        Behind one who will have the right to: for good. Behind one who asks for more than the share
+        of their queue, and so has none: until it has waited for long enough.
+        """
+        entry, until = self.desk.entries[item[0]], -LATER
+        if not self.fills(entry):
+            return until
+        rank, mine = lines.rank_of(item), self.passing.needed(lines.line_of(item), item)
+        for other, kinds, is_rightful in self.before(lines) if before is None else before:
+            if other < rank and any(kind in mine for kind in kinds):
+                if is_rightful:
+                    return LATER
+                until = waits_since(entry) + self.desk.policy.backfill.patience_s
+        return until
+
+    def before(self, lines: Lines) -> Before:
+        """Return who could start if others left: rank, on which kinds of nodes, and by right."""
+        return [
+            (rank, self.passing.needed(line, item), self._has_rights(line, item))
+            for rank, line, item in lines.heads()
+            if could_start(line) or not line.asleep
+        ]
+
+    def _has_rights(self, line: Line, item: Item) -> bool:
+        """Return whether one would be covered, or in its share, if its queue had nothing else."""
+        entry, key = self.desk.entries[item[0]], (line, self.desk.entries[item[0]].queue)
+        found = self._rightful.get(key)
+        if found is None:
+            size = tuple(self._likely(line, entry).items())
+            path, nothing = self.desk.tree.path[entry.queue], (0,) * len(self.desk.tree.pairs)
+            classes = [self.yardstick.standing(above, nothing, size) for above in path]
+            found = self._rightful[key] = max(classes) <= IN_SHARE
+        return found
+
     def copy(self, desk: Desk) -> Hall:
         """Return the hall of a fork; its shadow is its own."""
         new = Hall(desk)
@@ -334,5 +387,6 @@ class Hall:
         new._tree, new._kinds = self._tree, self._kinds
         new.latest = dict(self.latest)
         new._classes, new.has_rivals = dict(self._classes), self.has_rivals
+        new._has_juniors = self._has_juniors
         new.is_shadow = self.is_shadow
         return new

@@ -92,7 +92,7 @@ class Passing:
         before += self.stuck(lines)
         item = line.waiting[0][1]
         owners = self.in_front(lines, item, before)
-        mine = self._needed(line, item) if owners else []
+        mine = self.needed(line, item) if owners else []
         first = next((name for kind, name in owners.items() if kind in mine), None)
         reasons: list[Reason] = [] if first is None else [Blocked(first)]
         return tuple(owners), reasons, bool(mine) and all(kind in owners for kind in mine)
@@ -131,11 +131,11 @@ class Passing:
                 break
             if could_start(other):
                 heads.append((other, head))
-                for kind in self._needed(other, head):
+                for kind in self.needed(other, head):
                     owners.setdefault(kind, head[0])
         if heads and self.desk.tree.pairs:
             line = lines.line_of(item)
-            for kind in self._needed(line, item):
+            for kind in self.needed(line, item):
                 first = None if kind in owners else self._short(line, item, kind, heads)
                 if first is not None:
                     owners[kind] = first
@@ -153,7 +153,7 @@ class Passing:
         totals = desk.totals()
         for other, (name, _) in heads:
             entry = desk.entries[name]
-            request = self._charge(other, entry, *self._needed(other, (name, ""))[:1])
+            request = self._charge(other, entry, *self.needed(other, (name, ""))[:1])
             for pair in wanted:
                 wanted[pair] += request.get(pair, 0)
             shared = {pair: wanted[pair] for pair in request if wanted.get(pair)}
@@ -176,7 +176,7 @@ class Passing:
             return likely(self.desk, ask, entry.account)
         return self.desk.request(ask, entry.account, kind)
 
-    def _needed(self, line: Line, item: Item) -> list[int]:
+    def needed(self, line: Line, item: Item) -> list[int]:
         """Return the kinds of nodes that one in a line could be on if nothing ran."""
         desk, entry = self.desk, self.desk.entries[item[0]]
         state = desk.books.epoch, desk.ledger

@@ -220,9 +220,14 @@ class Starts:
                 reasons += told
                 return False, None
         seats = self._seats(entry, ask, reasons)
-        is_held = seats is None and self._make_room(line, self._wish(entry, ask), reasons)
+        if seats is not None:
+            return False, seats
+        wish = self._wish(entry, ask)
+        is_held = self._make_room(line, wish, reasons)
         line.until = min(line.until, until)
-        return is_held, seats
+        if wish.early_until > self.desk.now:
+            line.until = min(line.until, wish.early_until)
+        return is_held, None
 
     def _make_room(self, line: Line, wish: Wish, reasons: list[Reason]) -> bool:
         """Let others leave for a workload, or be moved if that is cheaper; False: neither."""
@@ -249,7 +254,9 @@ class Starts:
             found = variants(self.desk, entry, ask)
             return [offer for offer in found if not only or offer.flavors in only]
 
-        return Wish(entry, ask, some, suffices)
+        item = (entry.workload.name, "")
+        early_until = self.hall.early_until(item, self.hall.lines_of(entry))
+        return Wish(entry, ask, some, suffices, early_until=early_until)
 
     def _seats(
         self, entry: Entry, ask: Ask, reasons: list[Reason], only: Flavors = ()

@@ -77,10 +77,17 @@ class Waking:
             asleep = self._rested(
                 [a for a in self._asleep(lines) if a.tried_at != version or a.until <= now]
             )
-            if not could:
-                late = [line for line in asleep if line.until <= now]
-                asleep = [*late, *self._movable(asleep)]
-            lines.wake(asleep)
+            patient = self._early(lines, asleep) if could else asleep
+            waits = {line.number for line in patient}
+            late = [line for line in asleep if line.number not in waits or line.until <= now]
+            lines.wake([*late, *self._movable(patient)])
+
+    def _early(self, lines: Lines, asleep: list[Line]) -> list[Line]:
+        """Return those of some lines whose heads may still not ask anybody of another queue."""
+        some = [line for line in asleep if line.is_early]
+        before = self.hall.before(lines) if some else []
+        now, until = self.desk.now, self.hall.early_until
+        return [line for line in some if until(line.waiting[0][1], lines, before) > now]
 
     def _rested(self, asleep: list[Line]) -> list[Line]:
         """Return those of some lines for which others are looked for now; note when for others."""

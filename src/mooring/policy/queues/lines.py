@@ -75,6 +75,8 @@ class Line:
     """When somebody may be asked to leave for its head who may not be asked now."""
     due: str = ""
     """The head that was tried when its turn had come."""
+    is_early: bool = False
+    """Its head was tried before its turn, and only room could help it then."""
     rests_until: float = -NEVER
     """Until then nobody looks for others to displace for its head again, whatever changes."""
     looked_at: float = -NEVER
@@ -350,6 +352,13 @@ class Lines:
                 if other >= rank:
                     break
                 yield line, item
+
+    def heads(self) -> Iterator[tuple[Rank, Line, Item]]:
+        """Yield the first of each line who waits to start."""
+        for line in (*self.sleeping.values(), *self.ready_lines()):
+            rank, item = line.waiting[0]
+            if not item[1]:
+                yield rank, line, item
 
     def starting(self) -> list[Item]:
         """Return all who wait to start, in order of rank."""

@@ -64,6 +64,8 @@ class Rights:
     """Its turn has come: it may ask overtakers."""
     owed_s: float | None = None
     """How soon its queue was promised the room: it may ask guests who are gone by then."""
+    is_early: bool = False
+    """Its turn has not come: it asks nobody of another queue by right."""
     until: float = NEVER
     """When somebody who is protected now no longer is."""
     is_bold: bool = False
@@ -119,7 +121,7 @@ class Rights:
             self._own.append((item, "headroom"))
         elif item.queue == p.queue:
             self._own += self._preempted([item])
-        else:
+        elif not self.is_early:
             self._others.append((item, key))
 
     def _preempted(self, some: Sequence[Item]) -> list[Legal]:

@@ -72,10 +72,12 @@ class Right:
 class Spans:
     """What one newcomer may ask of those who run. Good until the line changes."""
 
-    def __init__(self, desk: Desk, line: Line, newcomer: Item) -> None:
+    def __init__(self, desk: Desk, line: Line, newcomer: Item, *, is_early: bool = False) -> None:
         self.desk = desk
         self.line = line
         self.newcomer = newcomer
+        self.is_early = is_early
+        """Its turn has not come: it asks nobody of another queue."""
         self._rules = desk.tree.eviction[newcomer.queue]
         self._path = desk.tree.path[newcomer.queue]
 
@@ -117,6 +119,8 @@ class Spans:
 
     def others(self, gone: Gone | None = None) -> Right:
         """Return the right to ask those of other queues, if some leave anyway."""
+        if self.is_early:
+            return Right(("nobody",))
         p, tree, rule = self.newcomer, self.desk.tree, self._rules.reclaim
         bounds = {queue: self._bounds(queue, gone or {}) for queue in self._path}
         spans: list[Span] = []

@@ -498,6 +498,8 @@ class Wish:
     """The group that grows; empty: it is a minimum."""
     tasks: Sequence[int] = ()
     """The tasks of the unit."""
+    early_until: float = -NEVER
+    """Until then it asks nobody of another queue: its turn has not come."""
 
     def newcomer(self, roll: Roll, offer: Offer) -> Item:
         """Return what would start, as an item."""
@@ -521,16 +523,18 @@ def find_exchange(
     if grows and not roll.count(entry.workload.name):
         return exchange  # what it had is finished
     is_due = not grows and entry.workload.name in desk.due
+    is_early = wish.early_until > desk.now
     boldness = (False,) if grows or entry.past.is_bold else (False, True)
     seen: dict[int, Seen | None] = {}
     try:
         for is_bold, offer in product(boldness, wish.offers()):
             newcomer = wish.newcomer(roll, offer)
             choice = Choice(roll, entry, offer, steps, wish.place_it)
-            is_sure, found, until = hunt.search(line, choice, newcomer, is_bold=is_bold)
+            is_sure, found, until = hunt.search(line, choice, newcomer, is_bold, is_early)
             if not is_sure:
                 owed_s = None if grows else desk.promises.owed_to(entry, offer)
-                rights = Rights(desk, line, newcomer, is_due, owed_s, seen=seen.get(id(offer)))
+                turn = is_due, owed_s, is_early
+                rights = Rights(desk, line, newcomer, *turn, seen=seen.get(id(offer)))
                 rights.look(is_bold=is_bold)
                 seen[id(offer)] = rights.seen
                 found, until = choice.run(rights), rights.until

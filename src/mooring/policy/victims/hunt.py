@@ -50,11 +50,14 @@ class Hunt:
         self.roll = roll
         self._quarries = Quarries(desk, roll)
 
-    def search(self, line: Line, choice: Choice, newcomer: Item, *, is_bold: bool) -> Answer:
+    # wide: who wants what of whom, and how
+    def search(
+        self, line: Line, choice: Choice, newcomer: Item, is_bold: bool, is_early: bool
+    ) -> Answer:
         """Return whom a newcomer may displace, if that is easy to tell."""
         if not self._is_plain(line, newcomer, choice):
             return UNSURE
-        spans = Spans(self.desk, line, newcomer)
+        spans = Spans(self.desk, line, newcomer, is_early=is_early)
         own = spans.bold() if is_bold else spans.own()
         if is_bold and not own.spans:
             return Answer(is_sure=True)  # that is what it may do without being bold

@@ -58,7 +58,10 @@ class Asking:
         is_bold: bool,
     ) -> None:
         self._desk, self._line = desk, line
-        self._is_due = wish.entry.workload.name in desk.due
+        self._is_due, self._is_early = (
+            wish.entry.workload.name in desk.due,
+            wish.early_until > desk.now,
+        )
         self._owed_s = desk.promises.owed_to(wish.entry, offer)
         self._newcomer = wish.newcomer(roll, offer)
         self._choice = Choice(roll, wish.entry, offer, steps)
@@ -76,7 +79,8 @@ class Asking:
 
     def _is_enough(self, time: float) -> bool:
         """Return whether all whom it may ask then make room."""
-        rights = Rights(self._desk, self._line, self._newcomer, self._is_due, self._owed_s, at=time)
+        turn = self._is_due, self._owed_s, self._is_early
+        rights = Rights(self._desk, self._line, self._newcomer, *turn, at=time)
         rights.look(is_bold=self._is_bold)
         found = self._choice.could(rights)
         self._ends.update(rights.ends)

@@ -1,0 +1,114 @@
+"""Rights and turns: who may ask another queue for room, and when, where queues backfill."""
+
+from __future__ import annotations
+
+from mooring.model.events import Ended
+from mooring.model.settings import Backfill, Policy
+from tests.build import on, task
+from tests.scenarios.story import Left, Story, queue
+
+RED = queue("red", 4, order="backfill")
+BLUE = queue("blue", 4, order="backfill")
+
+
+def borrowed(large: int, runs: float = 600, policy: Policy = Policy()) -> Story:
+    """Return how blue borrows what red does not use, and red then asks for so many at once."""
+    story = Story("a=8", RED, BLUE, policy=policy).at(0, task("own", 2, queue="red"))
+    story.at(0, task("long", 4, queue="blue")).at(1, task("borrows", 2, queue="blue"), runs=runs)
+    return story.at(10, task("large", large, queue="red"))
+
+
+def test_who_is_first_in_line_has_its_quota_back_at_once() -> None:
+    story = Story("a=8", RED, BLUE)
+    story.at(0, task("long", 4, queue="blue")).at(1, task("borrows", 4, queue="blue"))
+
+    story.at(10, task("mine", 4, queue="red")).go(20)
+
+    assert story.left() == [Left(10, "borrows", "quota", "mine")]
+    assert story.running() == ["long", "mine"]
+    story.rests()
+
+
+def test_who_passes_another_takes_what_is_free_and_makes_nobody_of_another_queue_leave() -> None:
+    """In strict order it would not be there yet: it starts when the first two are free."""
+    story = borrowed(4).at(20, task("small", 2, queue="red")).go(1000)
+
+    assert story.left() == []
+    assert story.starts("small") == [601]
+    story.rests()
+
+
+def test_one_that_asks_for_more_than_its_share_does_not_cost_those_behind_it_their_quota() -> None:
+    """It has no right that they would use in its place; for an hour they wait for what is free."""
+    story = borrowed(6, runs=9000).at(20, task("small", 2, queue="red")).go(4000)
+
+    assert story.left() == [Left(3620, "borrows", "quota", "small")]
+    assert story.running() == ["long", "own", "small"]
+    story.rests()
+
+
+def test_without_patience_they_have_it_at_once() -> None:
+    policy = Policy(backfill=Backfill(patience_s=0.0))
+    story = borrowed(6, policy=policy).at(20, task("small", 2, queue="red")).go(30)
+
+    assert story.left() == [Left(20, "borrows", "quota", "small")]
+
+
+def test_one_that_wants_other_nodes_does_not_cost_those_behind_it_their_quota() -> None:
+    red = queue("red", {"H100": 4, "A10": 4}, order="backfill")
+    blue = queue("blue", {"H100": 0, "A10": 4}, order="backfill")
+    story = Story("h=4 a=8", red, blue, facts=[on("a", model="A10")])
+    story.at(0, task("own", 2, queue="red", models=["H100"]))
+    story.at(0, task("long", 4, queue="blue", models=["A10"]))
+    story.at(1, task("borrows", 4, queue="blue", models=["A10"]))
+    story.at(10, task("large", 4, queue="red", models=["H100"]))
+
+    story.at(20, task("small", 2, queue="red", models=["A10"])).go(30)
+
+    assert story.left() == [Left(20, "borrows", "quota", "small")]
+
+
+def test_when_the_one_before_is_gone_the_next_has_its_quota_at_once() -> None:
+    story = borrowed(4).at(20, task("small", 2, queue="red")).tell(30, Ended("large")).go(40)
+
+    assert story.left() == [Left(30, "borrows", "quota", "small")]
+    assert story.running() == ["long", "own", "small"]
+
+
+def test_a_higher_priority_asks_its_own_queue_before_its_turn() -> None:
+    """Both start before `large`, whose turn would be first: that is no matter of other queues."""
+    story = Story("a=8", RED, BLUE)
+    story.at(0, task("long", 6, queue="blue"), task("fixed", 1, queue="red", priority=5))
+    story.at(10, task("large", 4, queue="red", priority=5)).at(20, task("low", queue="red"))
+
+    story.at(30, task("high", queue="red", priority=4)).go(40)
+
+    assert story.left() == [Left(30, "low", "preempt", "high")]
+    story.rests()
+
+
+def two_leave() -> Story:
+    """Return how red takes its quota back from the first of two that wait in turn for blue."""
+    story = Story("a=8", RED, BLUE)
+    story.at(0, task("first", 4, queue="blue"), task("second", 4, queue="blue"), runs=1000)
+    return story.at(5, task("third", 8, queue="blue"))
+
+
+def test_strict_order_itself_takes_quota_back_so_that_turns_come_as_they_would_there() -> None:
+    """`mine` has its turn in the shadow too, and who had to leave there waits for another one."""
+    story = two_leave().at(100, task("mine", 4, queue="red"), runs=200).go(110)
+
+    turns = story.engine.shadow_starts()
+    assert story.left() == [Left(100, "second", "quota", "mine")]
+    assert turns == {"first": 0, "mine": 100}
+
+
+def test_what_had_to_leave_in_the_shadow_ends_there_after_what_was_left_of_it() -> None:
+    """It ran 100 of 1,000 s when `mine` came for 200 s: `third` has its turn when both are done."""
+    story = two_leave().at(100, task("mine", 4, queue="red"), runs=200).go(110)
+
+    (run,) = [run for run in story.engine.memory().shadow if run.workload.name == "second"]
+
+    assert (run.started_at, run.done_s) == (None, 100.0)
+    assert story.go(3000).starts("third") == [1300]
+    assert story.left("third") == []
