@@ -195,7 +195,8 @@ class Displacing:
             return None
         entry = wish.entry
         is_due = entry.workload.name in self.desk.due
-        return line.kind, entry.queue, self.desk.priority(entry), is_due, self._is_early(wish)
+        is_early = self._is_early(wish) and self.hall.has_rivals
+        return line.kind, entry.queue, self.desk.priority(entry), is_due, is_early
 
     def _world(self) -> tuple[object, ...]:
         desk = self.desk

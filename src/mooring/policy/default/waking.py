@@ -83,7 +83,9 @@ class Waking:
             lines.wake([*late, *self._movable(patient)])
 
     def _early(self, lines: Lines, asleep: list[Line]) -> list[Line]:
-        """Return those of some lines whose heads may still not ask anybody of another queue."""
+        """Return those of some lines whose heads may still ask nobody, before their turn."""
+        if self.hall.quantum.begins_at() <= self.desk.now:
+            return []  # somebody has had much, and may have to let others by
         some = [line for line in asleep if line.is_early]
         before = self.hall.before(lines) if some else []
         now, until = self.desk.now, self.hall.early_until
