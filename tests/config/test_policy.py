@@ -205,7 +205,9 @@ def test_a_policy_with_everything() -> None:
             notice: 1m
             leave: 45s
             patience: 2m
-          backfill: {reservations: 3, quantum: 1h, quantum_evictions: 2}
+          backfill:
+            {reservations: 3, quantum: 1h, quantum_evictions: 2, patience: 10m,
+             longest_patience: 2h}
           failure: {restarts: 4, node_failures: 5, node_window: 2h}
           defragmentation: {automatic: false, ratio: 3, budget: 4.5, moves: 6}
           headroom: [{queue: default, gpus: 16, within: 5m, flavor: H100}]
@@ -256,7 +258,7 @@ def test_a_policy_with_everything() -> None:
             leave_s=45.0,
             patience_s=120.0,
         ),
-        backfill=Backfill(3, 3600.0, 2),
+        backfill=Backfill(3, 3600.0, 2, 600.0, 7200.0),
         failure=Failure(4, 5, 7200.0),
         defragmentation=Defragmentation(automatic=False, ratio=3.0, budget=4.5, moves=6),
         headroom=(Headroom("default", 16, 300.0, "H100"),),

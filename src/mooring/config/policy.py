@@ -205,6 +205,7 @@ def _read_backfill(given: Fields) -> Backfill:
         quantum_s=section.take("quantum", duration, default.quantum_s),
         quantum_evictions=evictions,
         patience_s=section.take("patience", duration, default.patience_s),
+        longest_patience_s=section.take("longest_patience", duration, default.longest_patience_s),
     )
 
 

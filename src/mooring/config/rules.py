@@ -175,7 +175,8 @@ _SECTION_DEFS = {
             "reservations": say("blocked workloads per flavor with room reserved", whole()),
             "quantum": say("work from which on one lets others by", DURATION),
             "quantum_evictions": say("how often that may happen to a workload", whole()),
-            "patience": say("how long one waits for room behind one that is too large", DURATION),
+            "patience": say("how long one waits for room behind one without rights", DURATION),
+            "longest_patience": say("how long one does so behind one with rights", DURATION),
         }
     ),
     "failure": object_of(

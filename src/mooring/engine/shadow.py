@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from mooring.model.settings import Policy
 
 
+LEAST_S = 1.0
+"""A look there that asks for another at once has it so much later."""
+
+
 class Shadow:
     """Strict order beside one engine."""
 
@@ -60,6 +64,8 @@ class Shadow:
         """How long those have run there who had to leave there for another."""
         self.away: dict[str, None] = {}
         """Those who may not start there, since they may not in reality, whatever is free."""
+        self._looks_at: float | None = None
+        """When somebody there may be asked to leave who may not be asked now."""
 
     # -- facts ------------------------------------------------------------------------------
 
@@ -92,6 +98,8 @@ class Shadow:
         self.ended[name] = ran_s
         if name in self.starts:
             heappush(self.ends, (max(self.starts[name] + self.left_s(name), now), name))
+        elif name in self.done and not self.left_s(name):
+            heappush(self.ends, (now, name))  # it has run there for as long as in reality
 
     def left_s(self, name: str) -> float:
         """Return how long one that is over in reality runs there after its next, or last, start."""
@@ -141,14 +149,16 @@ class Shadow:
             self.done[name] = self.done.get(name, 0.0) + at - began
         self.ends = [each for each in self.ends if each[1] != name]
         heapify(self.ends)
+        if name in self.ended and not self.left_s(name):
+            heappush(self.ends, (at, name))
 
     # -- time -------------------------------------------------------------------------------
 
     def advance(self, now: float) -> Iterator[str]:
         """Go on until now; yield those whose turn comes, in order, each before the next."""
-        while self.ends and self.ends[0][0] <= now:
-            at = self.ends[0][0]
-            while self.ends and self.ends[0][0] == at:
+        while self.wake_at is not None and self.wake_at <= now:
+            at = self.wake_at
+            while self.ends and self.ends[0][0] <= at:
                 self._end(heappop(self.ends)[1])
             yield from self._decide(at)
         yield from self._decide(now)
@@ -166,6 +176,8 @@ class Shadow:
             for decision in plan.decisions:
                 yield from self._carry_out(decision, at)
             if not any(isinstance(decision, Evict) for decision in plan.decisions):
+                wake = plan.wake_at
+                self._looks_at = None if wake is None else max(wake, at + LEAST_S)
                 return
 
     def _carry_out(self, decision: Decision, at: float) -> Iterator[str]:
@@ -177,9 +189,9 @@ class Shadow:
                     if name in self.ended:
                         heappush(self.ends, (at + self.left_s(name), name))
                     yield name
-            case Evict(name, group, tasks, _, _):
+            case Evict(name, group, tasks, _, beneficiary):
                 self._become(name, group, tasks, TaskState.PENDING, at)
-                if not self.beside.entries()[name].has_begun:
+                if beneficiary and not self.beside.entries()[name].has_begun:
                     self._leave(name, at)
             case _:
                 pass
@@ -197,8 +209,9 @@ class Shadow:
 
     @property
     def wake_at(self) -> float | None:
-        """Return when something ends there."""
-        return self.ends[0][0] if self.ends else None
+        """Return when something ends there, or somebody may be asked to leave."""
+        times = [self._looks_at] if self._looks_at is not None else []
+        return min([*times, self.ends[0][0]] if self.ends else times, default=None)
 
     @property
     def is_calm(self) -> bool:
@@ -230,6 +243,7 @@ class Shadow:
         new = Shadow(self.beside.fork())
         new.starts, new.ended, new.ends = dict(self.starts), dict(self.ended), list(self.ends)
         new._numbers, new.away, new.done = dict(self._numbers), dict(self.away), dict(self.done)
+        new._looks_at = self._looks_at
         return new
 
 

@@ -76,8 +76,10 @@ class Backfill:
     quantum_evictions: int = 8
     """How often that may happen to a workload."""
     patience_s: float = HOUR
-    """So long one waits for room, behind one of its queue who asks for more than the share, before
-    others of other queues must leave for it."""
+    """So long one whose turn has not come waits for room before others of other queues must leave
+    for it, behind one of its queue who asks for more than the share and so has no right to it."""
+    longest_patience_s: float = 24 * HOUR
+    """The same, behind one who will have the right."""
 
 
 @dataclass(frozen=True, slots=True)

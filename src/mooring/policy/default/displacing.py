@@ -118,8 +118,7 @@ class Displacing:
         self.is_patient = False
         self._begin(wish)
         has_rivals = self._has_rivals(wish)
-        line.is_early = self._is_early(wish) and not has_rivals and not desk.policy.headroom
-        if not (has_rivals or desk.overtakers):
+        if not (has_rivals or desk.overtakers or desk.policy.headroom):
             return False
         if any(isinstance(reason, Delays) for reason in reasons):
             return False  # there is room, and it is kept for another

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.model.workload import NEVER_S
 from mooring.policy.backfill.booking import Bookings
 from mooring.policy.default.passing import (
     Passing,
@@ -43,6 +44,8 @@ class Hall:
         """The lines of each queue."""
         self.queue_of: dict[str, int] = {}
         """The queue in whose lines a workload stands."""
+        self.left = 0
+        """How many have left their lines without a start."""
         self.residual: Callable[[Entry], float] | None = None
         """Expected residual run time, while there is a shadow; it lets queues backfill."""
         self.latest: dict[str, Reserved] = {}
@@ -177,6 +180,7 @@ class Hall:
                 found = True
             if group:
                 lines.close((name, group))
+        self.left += found
         return found
 
     def drop(self, lines: Lines, item: Item) -> None:
@@ -343,26 +347,29 @@ class Hall:
     def early_until(self, item: Item, lines: Lines, before: Before | None = None) -> float:
         """Return until when one may ask nobody of another queue to leave, who is behind others.
 
-        Behind one who will have the right to: for good. Behind one who asks for more than the share
-        of their queue, and so has none: until it has waited for long enough.
+        Behind one who will have the right to, it waits for longer than behind one who asks for more
+        than the share of their queue, and so has none.
         """
-        entry, until = self.desk.entries[item[0]], -LATER
+        entry, rule, patience_s = self.desk.entries[item[0]], self.desk.policy.backfill, -LATER
         if not self.fills(entry):
-            return until
+            return -LATER
         rank, mine = lines.rank_of(item), self.passing.needed(lines.line_of(item), item)
         for other, kinds, is_rightful in self.before(lines) if before is None else before:
             if other < rank and any(kind in mine for kind in kinds):
-                if is_rightful:
-                    return LATER
-                until = waits_since(entry) + self.desk.policy.backfill.patience_s
-        return until
+                said = rule.longest_patience_s if is_rightful else rule.patience_s
+                patience_s = max(patience_s, said)
+        return waits_since(entry) + patience_s
 
     def before(self, lines: Lines) -> Before:
-        """Return who could start if others left: rank, on which kinds of nodes, and by right."""
+        """Return who could start if others left: rank, on which kinds of nodes, and by right.
+
+        Who asks nobody to leave is in nobody's way.
+        """
         return [
             (rank, self.passing.needed(line, item), self._has_rights(line, item))
             for rank, line, item in lines.heads()
-            if could_start(line) or not line.asleep
+            if (could_start(line) or not line.asleep)
+            and self.desk.entries[item[0]].workload.preemption_delay_s < NEVER_S
         ]
 
     def _has_rights(self, line: Line, item: Item) -> bool:
@@ -380,7 +387,7 @@ class Hall:
         """Return the hall of a fork; its shadow is its own."""
         new = Hall(desk)
         new.lines = {queue: lines.copy() for queue, lines in self.lines.items()}
-        new.queue_of = dict(self.queue_of)
+        new.queue_of, new.left = dict(self.queue_of), self.left
         new.bookings = self.bookings.copy(desk, new.lines, new.queue_of, new.stands)
         new.claims = self.claims.copy(desk)
         new.passing = self.passing.copy(desk, new.queue_of)

@@ -25,6 +25,8 @@ class Waking:
         """How much of the log of the books has been looked at."""
         self._epoch = 0
         self._rivals_seen = -1
+        self._left_seen = 0
+        """How many had left their lines when somebody was last looked for."""
         self.is_noted = False
         """Whether somebody should look again at a time that nobody was told yet."""
         self._until = LATER
@@ -67,29 +69,44 @@ class Waking:
     def _wake_rivals(self) -> None:
         """Wake those who may find somebody to displace whom they could not displace before."""
         version, now = self.desk.version, self.desk.now
-        if version == self._rivals_seen and now < self._until:
+        is_shorter = self._left_seen != self.hall.left
+        if version == self._rivals_seen and now < self._until and not is_shorter:
             return
-        self._rivals_seen = version
+        self._rivals_seen, self._left_seen = version, self.hall.left
         could = self.hall.could_ask
         for queue, lines in self.hall.lines.items():
             if not lines.sleeping or (now < self._until and self.hall.waits_for_room(queue)):
                 continue
             asleep = self._rested(
-                [a for a in self._asleep(lines) if a.tried_at != version or a.until <= now]
+                [
+                    line
+                    for line in self._asleep(lines)
+                    if is_shorter or line.tried_at != version or line.until <= now
+                ]
             )
-            patient = self._early(lines, asleep) if could else asleep
-            waits = {line.number for line in patient}
-            late = [line for line in asleep if line.number not in waits or line.until <= now]
-            lines.wake([*late, *self._movable(patient)])
+            early = self._early(lines, asleep) if could else asleep
+            kept = {line.number for line in early}
+            others = [line for line in asleep if line.number not in kept or line.until <= now]
+            lines.wake([*others, *self._movable(early)])
 
     def _early(self, lines: Lines, asleep: list[Line]) -> list[Line]:
-        """Return those of some lines whose heads may still ask nobody, before their turn."""
-        if self.hall.quantum.begins_at() <= self.desk.now:
-            return []  # somebody has had much, and may have to let others by
-        some = [line for line in asleep if line.is_early]
-        before = self.hall.before(lines) if some else []
-        now, until = self.desk.now, self.hall.early_until
-        return [line for line in some if until(line.waiting[0][1], lines, before) > now]
+        """Return those whose heads may ask nobody yet, before their turn; note when they may."""
+        hall, now = self.hall, self.desk.now
+        if hall.quantum.begins_at() <= now or self.desk.policy.headroom:
+            return []  # somebody has had much, or is on room that was promised
+        hall.measure_anew()
+        before = hall.before(lines)
+        found = []
+        for line in asleep:
+            item = line.waiting[0][1]
+            if item[1] or hall.has_rivals_in(self.desk.entries[item[0]].queue):
+                continue
+            until = hall.early_until(item, lines, before)
+            if until > now:
+                found.append(line)
+                self.is_noted |= until < line.until
+                line.until = min(line.until, until)
+        return found
 
     def _rested(self, asleep: list[Line]) -> list[Line]:
         """Return those of some lines for which others are looked for now; note when for others."""
@@ -132,6 +149,7 @@ class Waking:
         new = Waking(desk, hall)
         new.seen, new._epoch, new._until = self.seen, self._epoch, self._until
         new._rivals_seen, new.is_noted = self._rivals_seen, self.is_noted
+        new._left_seen = self._left_seen
         return new
 
 

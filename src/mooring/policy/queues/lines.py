@@ -75,8 +75,6 @@ class Line:
     """When somebody may be asked to leave for its head who may not be asked now."""
     due: str = ""
     """The head that was tried when its turn had come."""
-    is_early: bool = False
-    """Its head was tried before its turn, and only room could help it then."""
     rests_until: float = -NEVER
     """Until then nobody looks for others to displace for its head again, whatever changes."""
     looked_at: float = -NEVER
