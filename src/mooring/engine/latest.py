@@ -3,7 +3,7 @@
 The shadow is walked through the time to come: who runs there ends by its limit, and who waits there
 starts in order. Nobody who comes later and does not rank higher is in the way of anybody in it. So
 an instant that was told moves later only if the world breaks it: work that overruns its estimate, a
-lost node, somebody who ranks higher.
+lost node, somebody who ranks higher, a queue that takes back what others have borrowed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A second engine is fed the same submissions. In it nobody overtakes and nobody i
 right to the room of another takes it, and that one waits for another turn. Work ends there its run
 time after its shadow start, or at its real end if that is later. A workload whose shadow start has
 come is *due*; one that runs before is an *overtaker* and may be asked to leave for one that is due.
-So nothing that comes later and does not rank higher delays anybody's turn.
+So nothing that comes later and does not rank higher delays anybody's turn, but by a right of its
+queue to what another has borrowed.
 
 While nobody waits there is no shadow: it would stand where reality stands.
 """

@@ -58,10 +58,8 @@ class Asking:
         is_bold: bool,
     ) -> None:
         self._desk, self._line = desk, line
-        self._is_due, self._is_early = (
-            wish.entry.workload.name in desk.due,
-            wish.early_until > desk.now,
-        )
+        self._is_due = wish.entry.workload.name in desk.due
+        self._is_early = wish.early_until > desk.now
         self._owed_s = desk.promises.owed_to(wish.entry, offer)
         self._newcomer = wish.newcomer(roll, offer)
         self._choice = Choice(roll, wish.entry, offer, steps)
