@@ -229,6 +229,8 @@ def evenly(room: Room, level: int, domain: int, count: int, present: Ints | None
 
 
 class _Evenly:
+    """Spreads the units of one call of `evenly`."""
+
     def __init__(self, room: Room, count: int, present: Ints | None) -> None:
         self.room = room
         rows = np.zeros(len(room.used[-1]), np.int64) if present is None else present
