@@ -59,8 +59,10 @@ class Live:
 
     def launch(self, policy: str = "", *more: str, name: str = "mooring", **flags: str) -> None:
         """Start a process and wait for nothing."""
-        if policy:
-            self.policy.write_text(policy)
+        if policy:  # put in place whole: another process may be about to read it
+            new = self.policy.with_suffix(".new")
+            new.write_text(policy)
+            new.replace(self.policy)
         flags = {
             "kubeconfig": str(self.account),
             "namespace": HOME,
