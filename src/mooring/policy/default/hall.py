@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mooring.policy.queues.share import Yardstick
 
 LATER = float("inf")
-Before = list[tuple["Rank", list[int], bool]]
+Heads = list[tuple["Rank", "Line", "Item"]]
+"""The first of each line, in order of rank."""
 
 
 class Hall:
@@ -66,8 +67,10 @@ class Hall:
         self._classes: dict[tuple[int, int], None] = {}
         """Queues and priorities that have been seen."""
         self._yardstick: Yardstick | None = None
+        self._is_measured = False
+        """Whether that is the one of this cycle."""
         self._rightful: dict[tuple[Line, int], bool] = {}
-        """By line and queue, in this cycle: whether it asks for no more than the share."""
+        """By line and queue, by that one: whether it asks for no more than the share."""
 
     # -- coming -----------------------------------------------------------------------------
 
@@ -255,14 +258,17 @@ class Hall:
 
     def measure_anew(self) -> None:
         """Let shares be those of now: queues and what is asked for may have changed."""
-        self._yardstick = None
-        self._rightful.clear()
+        self._is_measured = False
 
     @property
     def yardstick(self) -> Yardstick:
         """Return the yardstick of this cycle."""
-        if self._yardstick is None:
-            self._yardstick = self.claims.yardstick()
+        if self._yardstick is None or not self._is_measured:
+            found = self.claims.yardstick()
+            if found is not self._yardstick:
+                self._yardstick = found
+                self._rightful.clear()
+            self._is_measured = True
         return self._yardstick
 
     def standing(self, queue: int) -> tuple[object, ...] | None:
@@ -344,42 +350,41 @@ class Hall:
         has_shadow = self.residual is not None and self.backfills(entry)
         return has_shadow and entry.workload.name not in self.desk.due
 
-    def early_until(self, item: Item, lines: Lines, before: Before | None = None) -> float:
+    def early_until(self, item: Item, lines: Lines, heads: Heads | None = None) -> float:
         """Return until when one may ask nobody of another queue to leave, who is behind others.
 
         Behind one who will have the right to, it waits for longer than behind one who asks for more
-        than the share of their queue, and so has none.
+        than the share of their queue, and so has none. Who asks nobody is in nobody's way.
         """
         entry, rule, patience_s = self.desk.entries[item[0]], self.desk.policy.backfill, -LATER
         if not self.fills(entry):
             return -LATER
-        rank, mine = lines.rank_of(item), self.passing.needed(lines.line_of(item), item)
-        for other, kinds, is_rightful in self.before(lines) if before is None else before:
-            if other < rank and any(kind in mine for kind in kinds):
-                said = rule.longest_patience_s if is_rightful else rule.patience_s
-                patience_s = max(patience_s, said)
+        rank, mine = lines.rank_of(item), {*self.passing.needed(lines.line_of(item), item)}
+        for other, line, head in sorted(lines.heads()) if heads is None else heads:
+            if other >= rank or patience_s >= max(rule.longest_patience_s, rule.patience_s):
+                break
+            if self._could_ask(line, head) and mine & {*self.passing.needed(line, head)}:
+                has_rights = self._has_rights(line, head)
+                said_s = rule.longest_patience_s if has_rights else rule.patience_s
+                patience_s = max(patience_s, said_s)
         return waits_since(entry) + patience_s
 
-    def before(self, lines: Lines) -> Before:
-        """Return who could start if others left: rank, on which kinds of nodes, and by right.
-
-        Who asks nobody to leave is in nobody's way.
-        """
-        return [
-            (rank, self.passing.needed(line, item), self._has_rights(line, item))
-            for rank, line, item in lines.heads()
-            if (could_start(line) or not line.asleep)
-            and self.desk.entries[item[0]].workload.preemption_delay_s < NEVER_S
-        ]
+    def _could_ask(self, line: Line, head: Item) -> bool:
+        """Return whether the first of a line could start if others left, and asks them."""
+        workload = self.desk.entries[head[0]].workload
+        return (not line.asleep or could_start(line)) and workload.preemption_delay_s < NEVER_S
 
     def _has_rights(self, line: Line, item: Item) -> bool:
         """Return whether one would be covered, or in its share, if its queue had nothing else."""
-        entry, key = self.desk.entries[item[0]], (line, self.desk.entries[item[0]].queue)
+        if not self.desk.tree.pairs:
+            return True
+        entry, yardstick = self.desk.entries[item[0]], self.yardstick
+        key = (line, entry.queue)
         found = self._rightful.get(key)
         if found is None:
             size = tuple(self._likely(line, entry).items())
             path, nothing = self.desk.tree.path[entry.queue], (0,) * len(self.desk.tree.pairs)
-            classes = [self.yardstick.standing(above, nothing, size) for above in path]
+            classes = [yardstick.standing(above, nothing, size) for above in path]
             found = self._rightful[key] = max(classes) <= IN_SHARE
         return found
 

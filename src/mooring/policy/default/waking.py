@@ -74,6 +74,7 @@ class Waking:
             return
         self._rivals_seen, self._left_seen = version, self.hall.left
         could = self.hall.could_ask
+        self.hall.measure_anew()
         for queue, lines in self.hall.lines.items():
             if not lines.sleeping or (now < self._until and self.hall.waits_for_room(queue)):
                 continue
@@ -94,14 +95,12 @@ class Waking:
         hall, now = self.hall, self.desk.now
         if hall.quantum.begins_at() <= now or self.desk.policy.headroom:
             return []  # somebody has had much, or is on room that was promised
-        hall.measure_anew()
-        before = hall.before(lines)
-        found = []
+        heads, found = sorted(lines.heads()) if asleep else [], []
         for line in asleep:
             item = line.waiting[0][1]
             if item[1] or hall.has_rivals_in(self.desk.entries[item[0]].queue):
                 continue
-            until = hall.early_until(item, lines, before)
+            until = hall.early_until(item, lines, heads)
             if until > now:
                 found.append(line)
                 self.is_noted |= until < line.until
