@@ -14,9 +14,10 @@ from mooring.model.events import Ended, NodeLeft, PolicyChanged, QueuesChanged, 
 from mooring.model.memory import Memory, ShadowRun
 from mooring.model.plan import Bind, Blocked, Evict
 from mooring.model.queues import Queue, Quota
-from mooring.model.settings import Backfill, Policy
+from mooring.model.settings import Backfill, Eviction, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.default.starts import Starts
+from mooring.policy.placing.helped import Helped
 from mooring.sim.loop import Loop
 from tests.build import (
     World,
@@ -356,6 +357,40 @@ def test_who_would_have_room_on_reserved_nodes_is_told_for_whom_they_are() -> No
     world.submit(task("small", 1)).cycle(1.0)
 
     assert world.engine.reasons("small") == (Blocked("big"),)
+
+
+def closed_for_big() -> World:
+    """Return a node that is kept for a due workload, until an overtaker may be asked to leave.
+
+    The rest of it is free, and a small workload waits for that.
+    """
+    eviction = Eviction(minimum_run_s=(("overtaker", 100.0),), consolidates=False)
+    world = cluster("a=4 b=1", policy=Policy(eviction=eviction))
+    world.see(QueuesChanged((*BACKFILL, Queue("of-others", order="backfill", weight=0.0))))
+    world.adopt(task("x", 2), {"a": [0b11]}).adopt(task("y", 1), {"a": [0b100]})
+    world.adopt(task("other", 1), {"b": [0b1]}).run(task("big", 4, submitted_at=1.0), now=1.0)
+    world.run(task("early", 1, submitted_at=2.0), now=2.0)
+    world.end("x").run(now=3.0).end("y").run(now=4.0)
+    assert world.engine.desk.reserved == {"big": ("a",)}
+    return world.run(task("small", 1, queue="of-others", submitted_at=5.0), now=5.0)
+
+
+def test_who_waits_for_closed_nodes_starts_when_they_are_opened() -> None:
+    world = closed_for_big()
+    assert world.engine.reasons("small") == (Blocked("big"),)
+
+    world.end("big").run(now=6.0)
+
+    assert world.engine.running() == ["other", "early", "small"]
+
+
+def test_room_on_closed_nodes_helps_nobody_for_whom_they_are_closed() -> None:
+    desk = closed_for_big().engine.desk
+    ask = desk.ask_of(desk.entries["small"])
+
+    assert Helped(desk.fits, [0])(ask)
+    assert not Helped(desk.fits, [0])(ask, closed=("a",))
+    assert not Helped(desk.fits, [1])(ask, closed=("a",))
 
 
 def test_those_whose_turns_came_together_are_served_in_the_order_of_their_turns() -> None:

@@ -32,6 +32,7 @@ from mooring.model.plan import (
     Leaving,
     NoRoom,
     NotTogether,
+    Protected,
     Unknown,
 )
 from mooring.model.workload import PodGroup, Workload
@@ -229,6 +230,9 @@ def without_reason(story: Story, name: str, reason: Reason) -> Engine:
             engine.observe(WorkloadChanged(first_group(engine.entries()[name].workload)))
         case Leaving():
             obey(engine)
+        case Protected(until=until):
+            engine.decide(until)
+            return engine
         case _:  # not in these stories
             raise AssertionError(reason)
     engine.decide(story.now + 1.0)

@@ -54,6 +54,8 @@ class Turns:
         """Those of whom it may have changed whether they may start at all; None: of anybody."""
         self._swapped_at = -NEVER
         """When reservations were last looked at for better nodes."""
+        self._opened = False
+        """Whether nodes were kept for one that is over since somebody last looked."""
         self._good: tuple[int, tuple[str, ...]] = -1, ()
         """Nodes that are all there, and since when that is known."""
         self._turned: list[str] = []
@@ -111,8 +113,11 @@ class Turns:
     def over(self, entry: Entry) -> None:
         """Note that a workload is over; how long it ran is known in the next cycle."""
         name, since, saved = entry.workload.name, entry.running_since, entry.past.saved_s
-        for marks in (self.desk.due, self.desk.overtakers, self.desk.reserved):
+        for marks in (self.desk.due, self.desk.overtakers):
             marks.pop(name, None)
+        if name in self.desk.reserved:
+            self.desk.reserved = {n: on for n, on in self.desk.reserved.items() if n != name}
+            self._opened = True
         began = None if since is None else since - saved
         self._over.append((name, group_of(entry), size_of(entry), began))
 
@@ -216,7 +221,8 @@ class Turns:
                 kept[name] = nodes_for(desk, least(court.ask_of(name)), self.residual, taken)
         if desk.now >= self._swapped_at + SWAP_S:
             self._swapped_at = desk.now
-        if kept != desk.reserved:
+        if kept != desk.reserved or self._opened:
+            self._opened = False
             desk.reserved = {name: nodes for name, nodes in kept.items() if nodes}
             court.look_again()
 
@@ -265,7 +271,7 @@ class Turns:
         new._latest = self._latest.copy(desk)
         new.run_times = self.run_times.copy()
         new.shadow = None if self.shadow is None else self.shadow.copy()
-        new._swapped_at = self._swapped_at
+        new._swapped_at, new._opened = self._swapped_at, self._opened
         new._doubted = None if self._doubted is None else dict(self._doubted)
         new._over, new._remembered = list(self._over), self._remembered
         return new

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     Newcomer = tuple[Rank, float, bool, tuple[tuple[str, ...], tuple[int, ...]]]
 
 
-MOST_LOOKED_AT = 500
-"""Where there are more workloads, nobody is told how long others are protected."""
+MOST_LOOKED_AT, TOLD_S = 500, 600.0
+"""Where there are more workloads, nobody is told how long others are protected; where there are
+more than a few, nobody is told anew for so long."""
 FEW, PAUSE_S, LONGEST_PAUSE_S = 16, 30.0, 240.0
 """Where more workloads than a few run and wait, a search in vain is not made again for so long,
 whatever starts and ends meanwhile, and every time for twice as long: that hardly ever helps, and
@@ -261,14 +262,14 @@ class Displacing:
     def _tell_protected(self, line: Line, wish: Wish, reasons: list[Reason]) -> None:
         """Say when a workload could start by asking others who may not be asked before.
 
-        That takes a while to tell, so it is only told where few run, and what was told holds until
-        then.
+        That takes a while to tell, so it is not told where very many run, and what was told holds
+        until then; where more than a few run, for some time at least.
         """
         desk, name = self.desk, wish.entry.workload.name
         if wish.group or len(desk.entries) > MOST_LOOKED_AT:
             return
-        known = line.protected
-        if known is None or known.name != name or not known.at < desk.now < known.holds_until:
+        known, least_s = line.protected, TOLD_S if len(desk.entries) > FEW else 0.0
+        if known is None or not known.holds(name, desk.now, least_s):
             since = max(desk.now, delayed_until(wish.entry))
             until = protected_until(desk, self.roll, self.hall.yardstick, wish, since)
             known = line.protected = Told(name, desk.now, until)

@@ -48,8 +48,8 @@ class Starts:
         self.hall = hall
         self.displacing = displacing
         self._moving = Moving(desk, hall, displacing)
-        self._failed: dict[object, tuple[object, tuple[Reason, ...]]] = {}
-        """By kind of line: how things stood when there was no room, and why."""
+        self._failed: dict[object, tuple[object, tuple[Reason, ...], tuple[str, ...]]] = {}
+        """By kind of line: how things stood when there was no room, why, and what was closed."""
         self._refused: dict[object, tuple[object, tuple[Reason, ...]]] = {}
         """By room, and by whom one must mind if there is some: the same, in this cycle."""
 
@@ -75,16 +75,18 @@ class Starts:
         if not self._only_room_decides(entry):
             return self._attempt(entry, line, reasons)
         books, desk = self.desk.books, self.desk
-        state, known = self._failed.get(line.kind, (None, ()))
+        state, known, shut = self._failed.get(line.kind, (None, (), ()))
         if state == (books.log_end, books.epoch, desk.reserved):
             line.tried_at, line.until = desk.version, self.hall.quantum.begins_at()
+            line.shut = shut
             reasons += known
             return False
         if self._attempt(entry, line, reasons):
             return True
         if len(self._failed) >= MOST_KINDS:
             self._failed.clear()
-        self._failed[line.kind] = (books.log_end, books.epoch, desk.reserved), tuple(reasons)
+        state = books.log_end, books.epoch, desk.reserved
+        self._failed[line.kind] = state, tuple(reasons), line.shut
         return False
 
     def _attempt_as_others(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
@@ -116,7 +118,7 @@ class Starts:
 
     def _attempt(self, entry: Entry, line: Line, reasons: list[Reason]) -> bool:
         desk, lines, name = self.desk, self.hall.lines_of(entry), entry.workload.name
-        line.until = LATER
+        line.until, line.shut = LATER, ()
         self.hall.bookings.settle(self.hall.queue_of[name], lines.rank_of((name, "")))
         fills = self.hall.fills(entry)
         reasons += gate(desk, entry)
@@ -143,11 +145,13 @@ class Starts:
             if spare(ask) and is_for_ever(reasons):  # that is why not all of it
                 reasons.clear()
                 self._seats(entry, least(ask), reasons)
+            if reasons and not blockers:  # it is not told of room on closed nodes
+                line.shut = desk.closed_for(name)
             reasons += blockers
         if not reasons:
             reasons += self._why(entry, line)
             if any(isinstance(reason, NotTogether) for reason in reasons):
-                reasons[:] = self._closed(entry, line.ask) or reasons
+                self._note_closed(entry, line, reasons)
         return False
 
     def _why(self, entry: Entry, line: Line) -> tuple[Reason, ...]:
@@ -164,10 +168,12 @@ class Starts:
             line.explained = state, reasons
         return reasons
 
-    def _closed(self, entry: Entry, ask: Ask) -> list[Reason]:
-        """Return for whom nodes are reserved on which a workload would have room."""
+    def _note_closed(self, entry: Entry, line: Line, reasons: list[Reason]) -> None:
+        """Say for whom nodes are reserved, if a workload would have room on them."""
         owners = [name for name in self.desk.reserved if name != entry.workload.name]
-        return [Blocked(owners[0])] if owners and self._has_room(entry, ask) else []
+        if owners and self._has_room(entry, line.ask):
+            reasons[:] = [Blocked(owners[0])]
+            line.shut = self.desk.closed_for(entry.workload.name)
 
     def _has_room(self, entry: Entry, ask: Ask) -> bool:
         """Return whether there would be places; where counting tells, none are chosen.

@@ -154,8 +154,10 @@ class Waking:
 
 def _is_helped(line: Line, helped: Helped) -> bool:
     """Return whether a change could let a line go on."""
-    if any(isinstance(r, OverQuota | Blocked | Promised | Delays) for r in line.reasons):
+    if any(isinstance(r, OverQuota | Promised | Delays) for r in line.reasons):
+        return True
+    if any(isinstance(r, Blocked) for r in line.reasons) and not line.shut:
         return True
     if any(isinstance(r, Excluded) and r.by == "quota" for r in line.reasons):
         return True
-    return helped(line.ask)
+    return helped(line.ask, line.shut)  # whose nodes are closed is as it was: all would be awake

@@ -44,10 +44,10 @@ class Told(NamedTuple):
     until: float
     """Infinite: it would not help."""
 
-    @property
-    def holds_until(self) -> float:
-        """Return when it should be told anew."""
-        return self.until if self.until < NEVER else self.at + LOOK_AGAIN_S
+    def holds(self, name: str, now: float, least_s: float) -> bool:
+        """Return whether it need not be found out anew for a head, which holds for so long."""
+        until = self.until if self.until < NEVER else self.at + LOOK_AGAIN_S
+        return self.name == name and self.at < now < max(until, self.at + least_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +87,9 @@ class Line:
     """What its head was told last."""
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
+    shut: tuple[str, ...] = ()
+    """Nodes that were closed for others when its head was tried, where it had, or is told of, no
+    room."""
 
 
 class Lines:
@@ -389,7 +392,7 @@ class Lines:
             copied.looked_at, copied.looked_version = line.looked_at, line.looked_version
             copied.look_pause_s = line.look_pause_s
             copied.kind, copied.room = line.kind, line.room
-            copied.protected = line.protected
+            copied.protected, copied.shut = line.protected, line.shut
             new._lines[key] = twin[line.number] = copied
         new._of = {item: (twin[line.number], rank) for item, (line, rank) in self._of.items()}
         new.sleeping = {number: twin[number] for number in self.sleeping}
