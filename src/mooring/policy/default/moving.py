@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from mooring.policy.queues.lines import Line
     from mooring.policy.victims.displace import Wish
 
-PAUSE_S, LONGEST_PAUSE_S = 300.0, 4800.0
+PAUSE_S, LONGEST_PAUSE_S, EARLY = 300.0, 4800.0, 3.0
 """How long after a look for one ask the next is, however much happens meanwhile; after every look
-in vain it is twice as long, up to the longest."""
+in vain it is twice as long, up to the longest. For who would start before its turn it is so many
+times as long."""
 ANY_NUMBER = 1 << 30
 MOST_KNOWN = 1_000
 
@@ -69,19 +70,20 @@ class Moving:
             line.looked_at = -inf
             return False
         if draft is None:
-            pause_s = self._note(line)
+            pause_s = self._note(line, wish.entry)
             line.until = min(line.until, max(planner.until, desk.now + pause_s))
             return False
         line.looked_at = -inf
         self._carry_out(wish, draft)
         return True
 
-    def _note(self, line: Line) -> float:
+    def _note(self, line: Line, entry: Entry) -> float:
         """Note that it was looked for moves in vain for one of a kind; return the pause now."""
-        now = self.desk.now
-        at, _, pause_s = self._looked.get(line.kind, (-inf, 0, PAUSE_S))
+        now, times = self.desk.now, EARLY if self.hall.fills(entry) else 1.0
+        at, _, pause_s = self._looked.get(line.kind, (-inf, 0, times * PAUSE_S))
         if at < now:
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if now < at + 2 * pause_s else PAUSE_S
+            is_again = now < at + 2 * pause_s
+            pause_s = min(2 * pause_s, times * LONGEST_PAUSE_S) if is_again else times * PAUSE_S
         if len(self._looked) >= MOST_KNOWN:
             self._looked.clear()
         self._looked[line.kind] = now, self.desk.version, pause_s
@@ -107,7 +109,7 @@ class Moving:
             return False
         if draft is None or draft.cost > price:
             self._kept = None  # it takes those for moved whom it has planned to move
-            self._note(line)
+            self._note(line, wish.entry)
             return False
         self._carry_out(wish, draft)
         return True

@@ -251,7 +251,7 @@ class Lines:
             self.told[head] = None
         self.blocked.pop(line.number, None)
         self.refused.pop(line.number, None)
-        if any(isinstance(reason, Blocked) for reason in line.reasons):
+        if not line.shut and any(isinstance(reason, Blocked) for reason in line.reasons):
             self.blocked[line.number] = line
         if any(isinstance(reason, Delays) for reason in line.reasons):
             self.refused[line.number] = line
