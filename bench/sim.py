@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from time import process_time
 from typing import TYPE_CHECKING
 
 from bench.measure import Result, watch
-from mooring.sim.mixes import Options
+from mooring.sim.load import Arrival, Load
+from mooring.sim.mixes import Options, make_load
 from mooring.sim.philly import ORDERS, PLACEMENT, load_of
 from mooring.sim.run import Run
 from mooring.sim.study import NAMED, Source, Trial, run_trial
@@ -19,6 +22,7 @@ TRACES = os.environ.get("MOORING_TRACES") or "../shared/traces"
 
 
 LAB_GPUS, DAY_S = 8_000, 86_400.0
+SMALL_GPUS, SMALL_LOAD, ROUND_DAYS, ROUNDS = 256, 0.8, 4, 8
 
 
 def run(prefixes: Sequence[str] = ()) -> Iterator[Result]:
@@ -31,6 +35,12 @@ def run(prefixes: Sequence[str] = ()) -> Iterator[Result]:
     if not prefixes or name.startswith(tuple(prefixes)):
         note = "a day of 8,000 GPUs at load 0.9, full policy, with all metrics"
         yield Result(name, lab(), "s", "lower", 30.0, note)
+    name = "sim.growth"
+    if not prefixes or name.startswith(tuple(prefixes)):
+        note = (
+            "the same 4 days of 256 GPUs 8 times: CPU of the last two over that of the 2nd and 3rd"
+        )
+        yield Result(name, growth(), "", "lower", 1.1, note)
 
 
 def philly() -> float:
@@ -48,3 +58,32 @@ def lab() -> float:
     with watch() as taken:
         run_trial(trial, lambda passed: None)
     return taken.seconds
+
+
+def growth() -> float:
+    """Return what a job costs late in a long run, over what it costs early.
+
+    The same days come again and again, so that what differs is only what the run has behind it. The
+    first of them do not count: they begin with an empty cluster.
+    """
+    run = Run(NAMED["default"].applied(_again_and_again()), NAMED["default"].policy)
+    taken = []
+    for number in range(1, ROUNDS + 1):
+        began = process_time()
+        run.run(number * ROUND_DAYS * DAY_S)
+        taken.append(process_time() - began)
+    return sum(taken[-2:]) / sum(taken[1:3])
+
+
+def _again_and_again() -> Load:
+    """Return the same work time after time."""
+    load = make_load("lab", 1, Options(SMALL_GPUS, float(ROUND_DAYS), SMALL_LOAD))
+    some = list(load.arrivals)
+    return replace(load, arrivals=[_later(each, n) for n in range(ROUNDS) for each in some])
+
+
+def _later(arrival: Arrival, number: int) -> Arrival:
+    at = arrival.at + number * ROUND_DAYS * DAY_S
+    name = f"{arrival.workload.name}-{number}"
+    workload = replace(arrival.workload, name=name, submitted_at=at)
+    return Arrival(at, workload, arrival.run_s)

@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 MOST_LOOKED_AT, TOLD_S = 500, 600.0
 """Where there are more workloads, nobody is told how long others are protected; where there are
 more than a few, nobody is told anew for so long."""
-FEW, PAUSE_S, LONGEST_PAUSE_S, LONGEST_EARLY_S = 16, 30.0, 240.0, 960.0
+FEW, PAUSE_S, LONGEST_PAUSE_S = 16, 30.0, 240.0
 """Where more workloads than a few run and wait, a search in vain is not made again for so long,
-whatever starts and ends meanwhile, and every time for twice as long, at most the longest, which is
-longer for who would start before its turn: that hardly ever helps, and there is the more of it the
-more there are. Room that becomes free is looked at at once."""
+whatever starts and ends meanwhile, and every time for twice as long: that hardly ever helps, and
+there is the more of it the more there are. Room that becomes free is looked at at once."""
 MOST_KNOWN = 1_000
 
 
@@ -225,8 +224,7 @@ class Displacing:
         before, pause_s = self._vain.get(kind), 0.0
         if len(desk.entries) > FEW:
             is_again = before is not None and desk.now < before.rests_until + before.pause_s
-            most_s = LONGEST_EARLY_S if self.hall.fills(wish.entry) else LONGEST_PAUSE_S
-            pause_s = min(2 * before.pause_s, most_s) if before and is_again else PAUSE_S
+            pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before and is_again else PAUSE_S
         line.rests_until = rests_until = desk.now + pause_s
         line.until = max(line.until, rests_until)
         if len(self._vain) >= MOST_KNOWN:
