@@ -39,10 +39,12 @@ if TYPE_CHECKING:
 MOST_LOOKED_AT, TOLD_S = 500, 600.0
 """Where there are more workloads, nobody is told how long others are protected; where there are
 more than a few, nobody is told anew for so long."""
-FEW, PAUSE_S, LONGEST_PAUSE_S = 16, 30.0, 240.0
+FEW, PAUSE_S, LONGEST_PAUSE_S, LONGEST_EARLY_S, NODES = 16, 30.0, 240.0, 960.0, 250
 """Where more workloads than a few run and wait, a search in vain is not made again for so long,
-whatever starts and ends meanwhile, and every time for twice as long: that hardly ever helps, and
-there is the more of it the more there are. Room that becomes free is looked at at once."""
+whatever starts and ends meanwhile, and every time for twice as long, at most the longest: that
+hardly ever helps, and there is the more of it the more there are. For who would start before its
+turn the longest grows with the nodes from so many on, as the search does. Room that becomes free
+is looked at at once."""
 MOST_KNOWN = 1_000
 
 
@@ -224,7 +226,8 @@ class Displacing:
         before, pause_s = self._vain.get(kind), 0.0
         if len(desk.entries) > FEW:
             is_again = before is not None and desk.now < before.rests_until + before.pause_s
-            pause_s = min(2 * before.pause_s, LONGEST_PAUSE_S) if before and is_again else PAUSE_S
+            most_s = self._longest_pause_s(wish.entry)
+            pause_s = min(2 * before.pause_s, most_s) if before and is_again else PAUSE_S
         line.rests_until = rests_until = desk.now + pause_s
         line.until = max(line.until, rests_until)
         if len(self._vain) >= MOST_KNOWN:
@@ -236,6 +239,11 @@ class Displacing:
         self._vain[kind] = Vain(
             self._world(), desk.version, newcomer, line.until, rests_until, pause_s, told
         )
+
+    def _longest_pause_s(self, entry: Entry) -> float:
+        """Return for how long at most nobody looks for others for a workload after it was done."""
+        times = len(self.desk.books.nodes) / NODES if self.hall.fills(entry) else 1.0
+        return min(max(1.0, times) * LONGEST_PAUSE_S, LONGEST_EARLY_S)
 
     def _price(self, victims: Sequence[Victim]) -> float:
         return sum(price(self.desk, victim) for victim in victims)
