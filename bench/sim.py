@@ -22,7 +22,7 @@ TRACES = os.environ.get("MOORING_TRACES") or "../shared/traces"
 
 
 LAB_GPUS, DAY_S = 8_000, 86_400.0
-SMALL_GPUS, SMALL_LOAD, ROUND_DAYS, ROUNDS = 256, 0.8, 4, 8
+SMALL_GPUS, SMALL_LOAD, ROUND_DAYS, ROUNDS = 256, 0.5, 4, 8
 
 
 def run(prefixes: Sequence[str] = ()) -> Iterator[Result]:
