@@ -37,9 +37,7 @@ def run(prefixes: Sequence[str] = ()) -> Iterator[Result]:
         yield Result(name, lab(), "s", "lower", 30.0, note)
     name = "sim.growth"
     if not prefixes or name.startswith(tuple(prefixes)):
-        note = (
-            "the same 4 days of 256 GPUs 12 times: CPU of the last 3 over that of the 2nd to 4th"
-        )
+        note = "the same 4 days of 256 GPUs 12 times: CPU of the last 3 over that of the 2nd to 4th"
         yield Result(name, growth(), "", "lower", 1.1, note)
 
 
