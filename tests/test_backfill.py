@@ -17,6 +17,7 @@ from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Eviction, Policy
 from mooring.model.workload import Placement, TaskState
 from mooring.policy.default.starts import Starts
+from mooring.policy.default.waking import Waking
 from mooring.policy.placing.helped import Helped
 from mooring.sim.loop import Loop
 from tests.build import (
@@ -362,20 +363,24 @@ def test_who_would_have_room_on_reserved_nodes_is_told_for_whom_they_are() -> No
 def closed_for_big() -> World:
     """Return a node that is kept for a due workload, until an overtaker may be asked to leave.
 
-    The rest of it is free, and a small workload waits for that.
+    The rest of it is free, and a small workload waits for that, behind one that has no room.
     """
     eviction = Eviction(minimum_run_s=(("overtaker", 100.0),), consolidates=False)
-    world = cluster("a=4 b=1", policy=Policy(eviction=eviction))
-    world.see(QueuesChanged((*BACKFILL, Queue("of-others", order="backfill", weight=0.0))))
+    world = cluster("a=4 b=1", policy=Policy(eviction=eviction)).see(QueuesChanged(BACKFILL))
     world.adopt(task("x", 2), {"a": [0b11]}).adopt(task("y", 1), {"a": [0b100]})
     world.adopt(task("other", 1), {"b": [0b1]}).run(task("big", 4, submitted_at=1.0), now=1.0)
     world.run(task("early", 1, submitted_at=2.0), now=2.0)
     world.end("x").run(now=3.0).end("y").run(now=4.0)
     assert world.engine.desk.reserved == {"big": ("a",)}
-    return world.run(task("small", 1, queue="of-others", submitted_at=5.0), now=5.0)
+    world.run(gang("next", tasks=5, gpus=1, submitted_at=4.5), now=4.5)
+    return world.run(task("small", 1, submitted_at=5.0), now=5.0)
 
 
-def test_who_waits_for_closed_nodes_starts_when_they_are_opened() -> None:
+def test_who_waits_for_closed_nodes_starts_when_they_are_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where its search for others to leave rests, as on a busy cluster."""
+    monkeypatch.setattr(Waking, "_wake_rivals", lambda self: None)
     world = closed_for_big()
     assert world.engine.reasons("small") == (Blocked("big"),)
 

@@ -88,8 +88,7 @@ class Line:
     likely: Request | None = None
     """What one of them would be charged, as far as can be told before."""
     shut: tuple[str, ...] = ()
-    """Nodes that were closed for others when its head was tried, where it had, or is told of, no
-    room."""
+    """Nodes that were closed for others when its head was tried: room there does not wake it."""
 
 
 class Lines:
