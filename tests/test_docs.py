@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.main import main, parser
-from mooring.cli.simulate import SHOWN as TOLD
+from mooring.cli.numbers import SHOWN as TOLD
 from mooring.metrics import Summary
 from mooring.model.plan import Reason
 from mooring.policy.own import NodeStates, Own, Task
@@ -63,7 +63,7 @@ def test_commands_of_the_page_on_simulation_run(
 ) -> None:
     """One after the other: the last ones read what the first one wrote."""
     monkeypatch.chdir(tmp_path)
-    assert len(SAID) == 8
+    assert len(SAID) == 9
     for command in SAID:
         assert main(command.split()) == 0, command
     assert {path.name for path in tmp_path.iterdir()} == {

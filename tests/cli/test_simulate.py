@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import closing
 from signal import SIGINT
 from subprocess import PIPE
 from time import monotonic, sleep
@@ -15,10 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.cli import main
-from mooring.journal import Journal
-from mooring.metrics import Metrics
-from mooring.model.plan import Plan
-from mooring.report import Run, Spread, as_data
+from mooring.report import Spread
 from mooring.report.spread import student_t
 from tests.sim.traces.test_readers import write_traces
 
@@ -123,24 +119,6 @@ def test_a_journal_of_a_run_that_wakes_by_itself_replays(
     assert main(["simulate", *options, "--journal", str(journal)]) == 0
     assert main(["replay", str(journal)]) == 0
     assert "every plan as it was" in capsys.readouterr().out
-
-
-def test_a_journal_has_the_numbers_of_its_run(tmp_path: Path, capsys: Captured) -> None:
-    """Whoever drives: the fold sees nothing but records."""
-    file = tmp_path / "run.journal"
-    options = ["--cluster", "64", "--days", "0.2", "--load", "1.2", "--mix", "mixed"]
-    assert main(["simulate", *options, "--journal", str(file), "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    with closing(Journal.open(file)) as journal:
-        metrics = Metrics(journal.header, restart_s=60.0)
-        for record in journal.records():
-            metrics.hear(record.now, record.events, record.plan)
-    metrics.hear(0.2 * 86_400, (), Plan())
-
-    found = as_data(Run("default", metrics.summary(), None))
-
-    assert found["evictions"]["workloads"] > 0
-    assert json.loads(json.dumps(found)) == {key: told[key] for key in found}
 
 
 def test_all_of_it_in_a_folder(tmp_path: Path, capsys: Captured) -> None:

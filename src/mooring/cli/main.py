@@ -18,6 +18,8 @@ from mooring.cli.demo import GPUS, REPORT, Demo, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.kant import add_kant, choice_of, kant
 from mooring.cli.kube import add_run, add_snapshot
+from mooring.cli.measure import add_options, measure, stretch_of
+from mooring.cli.numbers import Output
 from mooring.cli.parser import Parser
 from mooring.cli.philly import Choice as PhillyChoice
 from mooring.cli.philly import philly
@@ -25,7 +27,6 @@ from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
 from mooring.cli.show import print_json
 from mooring.cli.simulate import (
-    Output,
     add_files,
     add_load,
     compare,
@@ -124,6 +125,7 @@ def parser() -> argparse.ArgumentParser:
     _add_defragment(commands)
     _add_policy(commands)
     _add_replay(commands)
+    _add_measure(commands)
     _add_experiment(commands)
     _add_traces(commands)
     _add_simulate(commands)
@@ -213,6 +215,13 @@ def _add_replay(commands: Commands) -> None:
         "ones. Exit code 1 if they differ."
     )
     made.add_argument("file", metavar="FILE", help="the journal; - is standard input")
+    _add_output(made)
+
+
+def _add_measure(commands: Commands) -> None:
+    made = _add(commands, "measure", _measure, "tell what came of a journal")
+    add_options(made, _duration, part)
+    add_files(made)
     _add_output(made)
 
 
@@ -622,6 +631,10 @@ def _policy_show(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     return replay_file(arguments.file, as_json=arguments.output == "json")
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    return measure(arguments.files, stretch_of(arguments), _output_of(arguments))
 
 
 def _openb(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,41 +16,51 @@ from mooring.sim.replay import MOST_DIFFERENCES, replay
 from mooring.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mooring.sim.replay import Replay
 
 
 def replay_file(path: str, *, as_json: bool) -> int:
     """Print how a journal replays; return the exit code."""
-    if path != "-":
-        return _show(path, _replay(Path(path)), as_json=as_json)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "journal")
-        with copy.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        try:
-            result = _replay(copy)
-        except JournalError as error:
-            raise JournalError(str(error).replace(str(copy), "standard input")) from error
-    return _show("standard input", result, as_json=as_json)
-
-
-def _replay(path: Path) -> Replay:
-    try:
-        if path.is_dir():
-            raise JournalError(f"{path}: this is a folder; give a file")
-        journal = Journal.open(path)
-    except OSError as error:
-        raise JournalError(f"{path}: this cannot be read: {error.strerror}") from error
-    with journal, progress() as bar:
+    with opened(path) as (source, journal), progress() as bar:
         task = bar.add_task("records", total=len(journal))
         try:
-            return replay(journal, Engine, lambda done: bar.update(task, completed=done))
+            result = replay(journal, Engine, lambda done: bar.update(task, completed=done))
         except JournalError:
             raise
         except Exception as error:
             # The recorded life ended this way too, or the engine that lived it was another one.
             where = ", ".join(getattr(error, "__notes__", ()))
-            raise JournalError(f"{path}: the engine failed {where}: {error!r}") from error
+            raise JournalError(f"{source}: the engine failed {where}: {error!r}") from error
+    return _show(source, result, as_json=as_json)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[str, Journal]]:
+    """Give what a journal is called and the journal; - is standard input."""
+    if path != "-":
+        with _journal_at(Path(path)) as journal:
+            yield path, journal
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy, source = Path(folder, "journal"), "standard input"
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            with _journal_at(copy) as journal:
+                yield source, journal
+        except JournalError as error:
+            raise JournalError(str(error).replace(str(copy), source)) from error
+
+
+def _journal_at(path: Path) -> Journal:
+    if path.is_dir():
+        raise JournalError(f"{path}: this is a folder; give a file")
+    try:
+        return Journal.open(path)
+    except OSError as error:
+        raise JournalError(f"{path}: this cannot be read: {error.strerror}") from error
 
 
 def _show(source: str, result: Replay, *, as_json: bool) -> int:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
-from mooring.cli.files import need_folder, write_text
+from mooring.cli.files import need_folder
+from mooring.cli.numbers import Output, in_days, print_headlines, print_run, spreads_of
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.config import load_policy
 from mooring.model.queues import DEFAULT_QUEUE
-from mooring.report import Run, Spread, as_data, headline, write_csv, write_page
+from mooring.report import Run, as_data, headline, write_page
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
@@ -34,55 +34,15 @@ from mooring.sim.study import (
     outcome_of,
     run_trial,
 )
-from mooring.words import counted, sentence
+from mooring.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
+    from collections.abc import Callable, Sequence
 
     from mooring.sim.study import Worse
     from mooring.sim.traces import Options as TraceOptions
 
     Whole = Callable[[int, int], Callable[[str], int]]
-
-_SHOWN_WAITING = 5
-"""Of those who have not started, how many are told with the reason."""
-SHOWN = (
-    ("GAR median", "gar_median", "{:.1%}"),
-    ("SOR", "sor", "{:.1%}"),
-    ("useful", "sor_useful", "{:.1%}"),
-    ("GFR", "gfr", "{:.1%}"),
-    ("mean wait", "mean_wait_s", "{:,.0f} s"),
-    ("longest", "longest_wait_s", "{:,.0f} s"),
-    ("waiting", "waiting", "{:,.0f}"),
-    ("JTTED", "jtted", "{:.3f}"),
-    ("broken off", "evictions", "{:,.0f}"),
-    ("GPU-h lost", "lost_gpu_hours", "{:,.0f}"),
-    ("Jain", "jain", "{:.3f}"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where results go."""
-
-    as_json: bool = False
-    report: str = ""
-    data: str = ""
-    """A file for the numbers: JSON, or CSV by the end of its name."""
-    folder: str = ""
-    """For all of them: report.html, runs.json, runs.csv."""
-
-    def check(self) -> None:
-        """See, before anything is run, that there are folders for what is to be written."""
-        need_folder("--report", self.report, ".html", ".htm")
-        need_folder("--data", self.data, ".json", ".csv")
-        if self.folder:
-            try:
-                Path(self.folder).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StudyError(f"--out {self.folder}: {error.strerror}") from error
 
 
 def rules_of(text: str) -> Rules:
@@ -154,33 +114,14 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
 
 def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     terminal, summary = Terminal(), outcome.summary
-    terminal.print(_table([[outcome]]))
-    terminal.print("")
-    terminal.print(_waits_table(outcome))
-    _print_waiting(outcome, terminal)
+    print_run(terminal, _run_of(outcome))
     part = "" if outcome.is_whole else " Broken off there."
     part += f" To go on: mooring simulate --continue {saved}" if saved else ""
     terminal.print(
-        f"\n{counted(summary.submitted, 'workload')} in {_days(summary.end - summary.start)} of "
+        f"\n{counted(summary.submitted, 'workload')} in {in_days(summary.end - summary.start)} of "
         f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
     )
     tell(outcome.remarks, terminal)
-
-
-def _print_waiting(outcome: Outcome, terminal: Terminal) -> None:
-    """Print who has waited longest and not started, and why."""
-    waiting = [waited for waited in outcome.summary.worst if waited.is_waiting][:_SHOWN_WAITING]
-    if waiting:
-        terminal.print("\nNot started, longest first:")
-        rows = [
-            (
-                waited.name,
-                f"{waited.wait_s:,.0f} s",
-                " ".join(sentence(reason, is_alone=True) for reason in waited.reasons[:1]),
-            )
-            for waited in waiting
-        ]
-        terminal.print(table(["workload", "waited", "why"], rows, right=["waited"]))
 
 
 def _remarks(outcome: Outcome) -> dict[str, object]:
@@ -248,7 +189,7 @@ def _comparison(
 ) -> dict[str, object]:
     """Return a comparison as data."""
     return {
-        "policies": [_spreads(some) for some in by_policy],
+        "policies": [spreads_of(_headlines(some)) for some in by_policy],
         "runs": [as_data(_run_of(each)) for some in by_policy for each in some],
         "worse": [
             {
@@ -269,53 +210,13 @@ def _run_of(outcome: Outcome) -> Run:
     return Run(trial.rules.name, outcome.summary, outcome.film, trial.seed)
 
 
-def _spreads(some: Sequence[Outcome]) -> dict[str, object]:
-    """Return the headline of a policy over its seeds, as data."""
-    rows = [headline(_run_of(each)) for each in some]
-    found: dict[str, object] = {"policy": rows[0]["policy"], "seeds": len(rows)}
-    for _, key, _ in SHOWN:
-        spread = Spread.over(rows, key)
-        found[key] = None if spread is None else spread.as_data()
-    return found
-
-
-def _table(by_policy: Sequence[Sequence[Outcome]]) -> Table:
-    """Return one column for every policy."""
-    return spread_table([[headline(_run_of(each)) for each in some] for some in by_policy])
-
-
-def spread_table(every: Sequence[Sequence[Mapping[str, object]]]) -> Table:
-    """Return one column for the rows of every policy: means, and intervals over seeds."""
-    names = [str(found[0]["policy"]) for found in every]
-    rows = []
-    for name, key, form in SHOWN:
-        spreads = [Spread.over(found, key) for found in every]
-        rows.append([name, *("–" if each is None else each.told(form) for each in spreads)])
-    return table(["", *names], rows, right=names)
-
-
-def _waits_table(outcome: Outcome) -> Table:
-    """Return JWTD by size."""
-
-    def told(seconds: float | None) -> str:
-        return "–" if seconds is None else f"{seconds:,.0f} s"
-
-    columns = ("started", "waiting", "mean wait", "p50", "p90", "p99", "longest")
-    rows = [
-        [
-            w.bucket,
-            f"{w.started:,}",
-            f"{w.waiting:,}",
-            *map(told, (w.mean, w.p50, w.p90, w.p99, w.longest)),
-        ]
-        for w in outcome.summary.waits
-    ]
-    return table(["GPUs", *columns], rows, right=columns)
+def _headlines(some: Sequence[Outcome]) -> list[dict[str, float | int | str | None]]:
+    return [headline(_run_of(each)) for each in some]
 
 
 def _print_comparison(by_policy: Sequence[Sequence[Outcome]], worse: Sequence[Worse]) -> None:
     terminal = Terminal()
-    terminal.print(_table(by_policy))
+    print_headlines(terminal, [_headlines(some) for some in by_policy])
     if worse:
         first = by_policy[0][0].trial.rules.name
         terminal.print(f"\nWaits that got longest, against {first}:")
@@ -332,20 +233,8 @@ def _told_after(worse: Worse) -> str:
 
 
 def _write(outcomes: Sequence[Outcome], output: Output, data: dict[str, object]) -> None:
-    """Write the report and the numbers, where they are asked for."""
-    folder = Path(output.folder)
-    report, files = output.report, [output.data] if output.data else []
-    if output.folder:
-        report = report or str(folder / "report.html")
-        files += [str(folder / "runs.json"), str(folder / "runs.csv")]
-    if report:
-        write_text(report, _page(outcomes, data))
-    for file in files:
-        if file.endswith(".csv"):
-            text = write_csv([_run_of(outcome) for outcome in outcomes])
-        else:
-            text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
-        write_text(file, text)
+    runs = [_run_of(outcome) for outcome in outcomes]
+    output.write(runs, data, lambda: _page(outcomes, data))
 
 
 def _page(outcomes: Sequence[Outcome], data: dict[str, object]) -> str:
@@ -370,13 +259,8 @@ def _about(trial: Trial, policies: int, seeds: int) -> str:
         many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
         parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, {many}")
     if trial.warm_up_s:
-        parts.append(f"the first {_days(trial.warm_up_s)} are left out")
+        parts.append(f"the first {in_days(trial.warm_up_s)} are left out")
     return "; ".join(parts) + "."
-
-
-def _days(seconds: float) -> str:
-    days = seconds / 86_400
-    return f"{days:.1f} days" if days >= 2 else f"{seconds / 3600:.1f} hours"
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────

@@ -9,9 +9,9 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mooring.cli.numbers import print_headlines, spreads_of
 from mooring.cli.show import Terminal, print_json, progress
-from mooring.cli.simulate import SHOWN, rules_of_all, spread_table, trial_of
-from mooring.report import Spread
+from mooring.cli.simulate import rules_of_all, trial_of
 from mooring.sim.far import LOCAL
 from mooring.sim.own import files_of
 from mooring.sim.release import digest_of
@@ -99,13 +99,7 @@ def _loads(rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return means and intervals as data."""
     loads = []
     for (work, gpus, load), by_policy in _groups(rows).items():
-        policies = []
-        for policy, some in by_policy.items():
-            told: dict[str, object] = {"policy": policy, "seeds": len(some)}
-            for _, key, _ in SHOWN:
-                spread = Spread.over(some, key)
-                told[key] = None if spread is None else spread.as_data()
-            policies.append(told)
+        policies = [spreads_of(some) for some in by_policy.values()]
         loads.append({"work": work, "gpus": gpus, "load": load, "policies": policies})
     return loads
 
@@ -117,7 +111,7 @@ def _print(rows: Sequence[Row]) -> None:
             terminal.print("")
         at = "" if load is None else f" at load {load:g}"
         terminal.print(f"{work} on {gpus:,} GPUs{at}:")
-        terminal.print(spread_table(list(by_policy.values())))
+        print_headlines(terminal, list(by_policy.values()))
         left_out = max(int(row.get("left_out") or 0) for some in by_policy.values() for row in some)
         if left_out:
             terminal.print(f"{counted(left_out, 'broken row')} left out.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ class Run:
     summary: Summary
     film: Film | None = None
     seed: int = 0
+    origin: float = 0.0
+    """When its clock began, which the page counts from."""
 
 
 def as_data(run: Run) -> dict[str, Any]:
@@ -85,11 +87,23 @@ def write_page(
         **(more or {}),
         "title": title,
         "about": about,
-        "runs": [as_data(run) | {"headline": headline(run), "film": _film(run)} for run in runs],
+        "runs": [
+            as_data(_from_0(run)) | {"headline": headline(run), "film": _film(run)} for run in runs
+        ],
     }
     text = json.dumps(_short(data), separators=(",", ":"), allow_nan=False)
     page = resources.files("mooring.report").joinpath("page.html").read_text("utf-8")
     return page.replace(_PLACE, text.replace("</", "<\\/"))
+
+
+def _from_0(run: Run) -> Run:
+    """Return a run in which all the times of the page count from when its clock began."""
+    if not run.origin:
+        return run
+    summary, at = run.summary, run.origin
+    curve = replace(summary.curve, start=summary.curve.start - at)
+    worst = tuple(replace(one, submitted_at=one.submitted_at - at) for one in summary.worst)
+    return replace(run, summary=replace(summary, curve=curve, worst=worst))
 
 
 def _film(run: Run) -> dict[str, Any] | None:
@@ -102,7 +116,8 @@ def _film(run: Run) -> dict[str, Any] | None:
         if not groups or groups[-1]["path"] != path:
             groups.append({"path": path, "nodes": []})
         groups[-1]["nodes"].append(place.name)
-    return {"groups": groups, "frames": run.film.frames}
+    frames = [(at - run.origin, digits) for at, digits in run.film.frames]
+    return {"groups": groups, "frames": frames}
 
 
 def _short(value: Any) -> Any:

@@ -1,0 +1,167 @@
+"""Numbers of runs: tables for the terminal, and files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mooring.cli.files import need_folder, write_text
+from mooring.cli.show import GAP, Terminal, table
+from mooring.report import Run, Spread, headline, write_csv
+from mooring.sim.openb import StudyError
+from mooring.words import sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.table import Table
+
+    from mooring.metrics import Summary
+
+    Row = Mapping[str, object]
+
+_SHOWN_WAITING = 5
+"""Of those who have not started, how many are told with the reason."""
+SHOWN = (
+    ("GAR median", "gar_median", "{:.1%}"),
+    ("SOR", "sor", "{:.1%}"),
+    ("useful", "sor_useful", "{:.1%}"),
+    ("GFR", "gfr", "{:.1%}"),
+    ("mean wait", "mean_wait_s", "{:,.0f} s"),
+    ("longest", "longest_wait_s", "{:,.0f} s"),
+    ("waiting", "waiting", "{:,.0f}"),
+    ("JTTED", "jtted", "{:.3f}"),
+    ("broken off", "evictions", "{:,.0f}"),
+    ("GPU-h lost", "lost_gpu_hours", "{:,.0f}"),
+    ("Jain", "jain", "{:.3f}"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where results go."""
+
+    as_json: bool = False
+    report: str = ""
+    data: str = ""
+    """A file for the numbers: JSON, or CSV by the end of its name."""
+    folder: str = ""
+    """For all of them: report.html, runs.json, runs.csv."""
+
+    def check(self) -> None:
+        """See, before anything is run, that there are folders for what is to be written."""
+        need_folder("--report", self.report, ".html", ".htm")
+        need_folder("--data", self.data, ".json", ".csv")
+        if self.folder:
+            try:
+                Path(self.folder).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StudyError(f"--out {self.folder}: {error.strerror}") from error
+
+    def write(self, runs: Sequence[Run], data: Row, page: Callable[[], str]) -> None:
+        """Write the report and the numbers, where they are asked for."""
+        folder = Path(self.folder)
+        report, files = self.report, [self.data] if self.data else []
+        if self.folder:
+            report = report or str(folder / "report.html")
+            files += [str(folder / "runs.json"), str(folder / "runs.csv")]
+        if report:
+            write_text(report, page())
+        for file in files:
+            if file.endswith(".csv"):
+                text = write_csv(runs)
+            else:
+                text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
+            write_text(file, text)
+
+
+def spreads_of(rows: Sequence[Row]) -> dict[str, object]:
+    """Return the headline of a policy over its seeds, as data."""
+    found: dict[str, object] = {"policy": rows[0]["policy"], "seeds": len(rows)}
+    for _, key, _ in SHOWN:
+        spread = Spread.over(rows, key)
+        found[key] = None if spread is None else spread.as_data()
+    return found
+
+
+def print_headlines(terminal: Terminal, every: Sequence[Sequence[Row]]) -> None:
+    """Print one column for the rows of every policy: means, and intervals over seeds.
+
+    Those that the terminal is too narrow for stand in a further table, with the first, which all
+    are compared with.
+    """
+    columns = []
+    for found in every:
+        spreads = [Spread.over(found, key) for _, key, _ in SHOWN]
+        told = zip(SHOWN, spreads, strict=True)
+        cells = ["–" if each is None else each.told(form) for (_, _, form), each in told]
+        columns.append([str(found[0]["policy"]), *cells])
+    for number, some in enumerate(_beside(columns, terminal.width)):
+        if number:
+            terminal.print("")
+        names = [column[0] for column in some]
+        rows = [
+            [name, *(column[1 + at] for column in some)] for at, (name, _, _) in enumerate(SHOWN)
+        ]
+        terminal.print(table(["", *names], rows, right=names))
+
+
+def _beside(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Yield the columns that stand side by side; the first is in all of them."""
+    first, *others = columns
+    least = max(len(name) for name, _, _ in SHOWN) + GAP + max(map(len, first))
+    some, used = [first], least
+    for column in others:
+        wide = GAP + max(map(len, column))
+        if len(some) > 1 and used + wide > width:
+            yield some
+            some, used = [first], least
+        some.append(column)
+        used += wide
+    yield some
+
+
+def print_run(terminal: Terminal, run: Run) -> None:
+    """Print one run: the headline, JWTD by size, and who has waited longest and not started."""
+    print_headlines(terminal, [[headline(run)]])
+    terminal.print("")
+    terminal.print(_waits_table(run.summary))
+    waiting = [waited for waited in run.summary.worst if waited.is_waiting][:_SHOWN_WAITING]
+    if waiting:
+        terminal.print("\nNot started, longest first:")
+        rows = [
+            (
+                waited.name,
+                f"{waited.wait_s:,.0f} s",
+                " ".join(sentence(reason, is_alone=True) for reason in waited.reasons[:1]),
+            )
+            for waited in waiting
+        ]
+        terminal.print(table(["workload", "waited", "why"], rows, right=["waited"]))
+
+
+def _waits_table(summary: Summary) -> Table:
+    """Return JWTD by size."""
+
+    def told(seconds: float | None) -> str:
+        return "–" if seconds is None else f"{seconds:,.0f} s"
+
+    columns = ("started", "waiting", "mean wait", "p50", "p90", "p99", "longest")
+    rows = [
+        [
+            w.bucket,
+            f"{w.started:,}",
+            f"{w.waiting:,}",
+            *map(told, (w.mean, w.p50, w.p90, w.p99, w.longest)),
+        ]
+        for w in summary.waits
+    ]
+    return table(["GPUs", *columns], rows, right=columns)
+
+
+def in_days(seconds: float) -> str:
+    """Return a stretch of time in words."""
+    days = seconds / 86_400
+    return f"{days:.1f} days" if days >= 2 else f"{seconds / 3600:.1f} hours"
