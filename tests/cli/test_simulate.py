@@ -40,6 +40,19 @@ def test_one_run_is_told_in_two_tables(capsys: Captured) -> None:
     assert "workloads in 2.4 hours of 64 GPUs, simulated in" in lines[-1]
 
 
+def test_policies_for_which_there_is_no_room_stand_further_down(capsys: Captured) -> None:
+    """Beside the first, which all are compared with; no number is broken off."""
+    every = ["fifo", "best-effort", "backfill", "e-binpack", "default"]
+    options = ["--policy", *every, "--seed", "1", "2", "--jobs", "1"]
+    assert main(["compare", *SMALL, *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [lines[at - 1].split() for at, line in enumerate(lines) if re.fullmatch("─+", line)]
+    assert heads[0][0] == heads[1][0] == "fifo"
+    assert heads[0] + heads[1][1:] == every
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.startswith("GAR median")]) == 2
+
+
 def test_the_same_seed_gives_the_same_numbers(capsys: Captured) -> None:
     told = []
     for seed in ("1", "1", "2"):
@@ -387,6 +400,15 @@ def test_ctrl_c_keeps_the_runs_that_are_done(jobs: str) -> None:
     told = json.loads(out)
     assert not told["is_whole"]
     assert len(told["runs"]) == sum(policy["seeds"] for policy in told["policies"]) < 1000
+
+
+def test_nobody_goes_on_for_one_who_was_killed() -> None:
+    """Workers have its standard output open, which ends only with the last of them."""
+    options = ["--policy", "fifo", "--seed", "1", "2", "--jobs", "2"]
+    process = started("compare", "--cluster", "64", "--days", "3000", *options)
+    sleep(3)
+    process.kill()
+    process.communicate(timeout=60)
 
 
 # -- at a pace, and what decisions cost -----------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -102,9 +103,11 @@ def _begin(done: Synchronized[int], stop: Sign) -> None:
 
 
 def _work(work: Callable[[T, Callable[[int], None]], R], task: T) -> R:
-    ((done, stop),) = _worker
+    ((done, stop),), parent = _worker, parent_process()
 
     def tick(count: int) -> None:
+        if parent is not None and not parent.is_alive():
+            os._exit(1)  # it was killed: nobody is there to hear of anything
         if stop.is_set():
             raise _StoppedError
         with done.get_lock():
