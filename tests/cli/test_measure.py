@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.cli import main
+from mooring.cli.numbers import in_units
 from mooring.journal import Journal
 from mooring.model.events import Ended, NodeJoined, Submitted, TasksChanged
 from mooring.model.plan import Bind, Plan, Record
@@ -118,6 +119,21 @@ def test_the_page_counts_time_from_the_beginning(tmp_path: Path) -> None:
         (tmp_path / "x.journal").unlink()
     assert found[0] == found[1]
     assert found[1][2][0]["submitted_at"] == 60.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.13, "0.1 s"),
+        (59.0, "59.0 s"),
+        (90.0, "1.5 minutes"),
+        (8_640.0, "2.4 hours"),
+        (129_600.0, "36.0 hours"),
+        (216_000.0, "2.5 days"),
+    ],
+)
+def test_stretches_in_words(seconds: float, told: str) -> None:
+    assert in_units(seconds) == told
 
 
 @pytest.mark.parametrize(

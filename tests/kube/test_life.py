@@ -88,6 +88,9 @@ def test_a_graceful_stop_hands_the_lease_over_at_once(live: Live) -> None:
         "mooring_cycles_not_counted_total": 0,
     }
     assert {key: float(numbers[key]) for key in wanted} == wanted
+    (journal,) = live.journals.glob("*.journal")
+    told = json.loads(cli("measure", "-o", "json", journal))  # while it is written
+    assert (told["name"], told["submitted"], told["started"]) == (journal.stem, 2, 1)
     live.start(name="second", identity="second")
     assert asked(live, "/readyz", "second") == "ok: standby\n"
     assert holder(live).startswith("first_")

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.cli.numbers import Output, in_days, print_headlines, print_run
+from mooring.cli.numbers import Output, in_units, print_headlines, print_run
 from mooring.cli.replay import opened
 from mooring.cli.show import Terminal, print_json, progress
 from mooring.journal import JournalError
@@ -113,7 +113,7 @@ def _print(runs: Sequence[Run]) -> None:
 def _stretch_of(run: Run) -> str:
     summary = run.summary
     work = counted(summary.submitted, "workload")
-    return f"{work} in {in_days(summary.end - summary.start)} of {summary.gpus:,.0f} GPUs"
+    return f"{work} in {in_units(summary.end - summary.start)} of {summary.gpus:,.0f} GPUs"
 
 
 def _title(names: Sequence[str]) -> str:

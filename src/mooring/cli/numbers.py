@@ -161,7 +161,9 @@ def _waits_table(summary: Summary) -> Table:
     return table(["GPUs", *columns], rows, right=columns)
 
 
-def in_days(seconds: float) -> str:
+def in_units(seconds: float) -> str:
     """Return a stretch of time in words."""
-    days = seconds / 86_400
-    return f"{days:.1f} days" if days >= 2 else f"{seconds / 3600:.1f} hours"
+    for unit, length, least in (("days", 86_400, 2), ("hours", 3600, 1), ("minutes", 60, 1)):
+        if seconds >= least * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"

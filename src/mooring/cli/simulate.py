@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
 from mooring.cli.files import need_folder
-from mooring.cli.numbers import Output, in_days, print_headlines, print_run, spreads_of
+from mooring.cli.numbers import Output, in_units, print_headlines, print_run, spreads_of
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.config import load_policy
@@ -118,7 +118,7 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     part = "" if outcome.is_whole else " Broken off there."
     part += f" To go on: mooring simulate --continue {saved}" if saved else ""
     terminal.print(
-        f"\n{counted(summary.submitted, 'workload')} in {in_days(summary.end - summary.start)} of "
+        f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
         f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
     )
     tell(outcome.remarks, terminal)
@@ -259,7 +259,7 @@ def _about(trial: Trial, policies: int, seeds: int) -> str:
         many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
         parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, {many}")
     if trial.warm_up_s:
-        parts.append(f"the first {in_days(trial.warm_up_s)} are left out")
+        parts.append(f"the first {in_units(trial.warm_up_s)} are left out")
     return "; ".join(parts) + "."
 
 
