@@ -339,7 +339,7 @@ def test_every_mistake_is_a_line(run: Callable[..., Result], tmp_path: Path) -> 
     assert [line for line in lines if "nodes: 3: give a list" in line]
 
 
-@pytest.mark.parametrize("command", ["decide", "policy check", "policy show", "replay"])
+@pytest.mark.parametrize("command", ["decide", "policy check", "policy show", "replay", "measure"])
 @pytest.mark.parametrize("name", ["none.yaml", "", "zero\0byte", "x" * 5000])
 def test_what_cannot_be_read_is_one_line(
     run: Callable[..., Result], tmp_path: Path, command: str, name: str
@@ -350,7 +350,7 @@ def test_what_cannot_be_read_is_one_line(
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["decide", "replay"])
+@pytest.mark.parametrize("command", ["decide", "replay", "measure"])
 def test_every_command_says_alike_what_is_no_file(
     run: Callable[..., Result], tmp_path: Path, command: str
 ) -> None:
@@ -602,9 +602,11 @@ def commands() -> list[tuple[str, ...]]:
         ("policy", "check"),
         ("policy", "show"),
         ("replay",),
+        ("measure",),
         ("experiment",),
         ("experiment", "openb"),
         ("experiment", "philly"),
+        ("experiment", "kant"),
         ("simulate",),
         ("compare",),
         ("sweep",),

@@ -187,8 +187,29 @@ def test_who_has_not_started_is_told_why(tmp_path: Path, capsys: Captured) -> No
     assert (
         main(["simulate", "--trace", str(file), "--nodes", "2", "--days", "1", "-o", "json"]) == 0
     )
-    worst = json.loads(capsys.readouterr().out)["worst"]
-    assert [bool(waited["why"]) for waited in worst] == [True, False]
+    told = json.loads(capsys.readouterr().out)
+    assert [bool(waited["why"]) for waited in told["worst"]] == [True, False]
+    assert told["not_started"] == told["worst"][:1]
+
+
+def test_how_many_more_have_not_started_is_told(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_text("name,at,run_s,gpus\n" + "".join(f"odd{n},0,100,16\n" for n in range(8)))
+    assert main(["simulate", "--trace", str(file), "--nodes", "2", "--days", "0.01"]) == 0
+    assert "and 3 more." in capsys.readouterr().out.splitlines()
+
+
+def test_what_a_run_is_about_stands_on_its_page(tmp_path: Path) -> None:
+    file, page = tmp_path / "two.csv", tmp_path / "page.html"
+    file.write_text("name,at,run_s,gpus\na,0,100,8\nb,0,100,1\n")
+    run = ["--nodes", "2", "--report", str(page)]
+    assert main(["simulate", "--trace", str(file), *run]) == 0
+    assert "1 policy on the same work; 2 workloads on 16 GPUs." in page.read_text("utf-8")
+    assert main(["simulate", *SMALL, "--report", str(page)]) == 0
+    about = (
+        "64 GPUs at load 1.2, seed 0; 2.4 hours are counted; the first 28.8 minutes are left out."
+    )
+    assert about in page.read_text("utf-8")
 
 
 BROKEN = "name,at,run_s,gpus\nfine,0,100,1\nodd,0,long,1\n"
@@ -344,6 +365,8 @@ def test_only_how_far_can_be_changed_of_a_saved_run(tmp_path: Path, capsys: Capt
     )
     assert main(["simulate", "--continue", str(file), "--seed", "4"]) == 2
     assert "--seed cannot be given with --continue" in capsys.readouterr().err
+    assert main(["simulate", "--continue", str(file), "--stop-at", "5m"]) == 2
+    assert "--stop-at: the run stands at 568 s already" in capsys.readouterr().err
     assert main(["simulate", "--continue", str(tmp_path / "none")]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

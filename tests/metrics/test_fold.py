@@ -9,7 +9,7 @@ import pytest
 from mooring.metrics import Metrics
 from mooring.metrics.summary import Waited
 from mooring.metrics.tted import room_of
-from mooring.metrics.waits import bucket_of, quantile, survival
+from mooring.metrics.waits import WORST, Waits, bucket_of, quantile, survival
 from mooring.model.events import Adopted, Ended, Event, NodeLeft, Submitted, TasksChanged
 from mooring.model.plan import Bind, Blocked, Decision, Evict, Plan, Reserved, Waiting
 from mooring.model.queues import Queue
@@ -255,6 +255,7 @@ def test_who_waits_still_is_censored() -> None:
     assert (curve.started, curve.waiting, curve.p50, curve.p90) == (1, 1, 5.0, None)
     assert curve.longest == 50.0
     assert [(each.name, each.is_waiting) for each in summary.worst] == [("x", True), ("w", False)]
+    assert [each.name for each in summary.not_started] == ["x"]
 
 
 def test_who_leaves_without_a_start_is_censored_too() -> None:
@@ -276,7 +277,28 @@ def test_who_leaves_without_a_start_is_censored_too() -> None:
         ("x", 50.0, (Blocked("w"),)),
         ("w", 5.0, ()),
     ]
+    assert [each.name for each in summary.not_started] == ["x"]
     assert {(each.name, each.is_waiting) for each in heard} == {("w", False), ("x", True)}
+
+
+def test_who_has_not_started_is_told_behind_many_who_waited_longer() -> None:
+    """Thirty waited a minute and more, one waits for 10 s: nobody is to look for him in vain."""
+    waits = Waits()
+    for number in range(30):
+        waits.over(Waited(f"w{number}", "q", 1, 0.0, 60.0 + number))
+    late = Waited("late", "q", 1, 80.0, 10.0, is_waiting=True)
+
+    assert len(waits.worst([late])) == WORST
+    assert late not in waits.worst([late])
+    assert waits.not_started([late]) == (late,)
+
+
+def test_a_name_that_comes_again_waits_as_long() -> None:
+    waits = Waits()
+    every = [Waited("w", "q", 1, float(at), 60.0) for at in range(WORST + 2)]
+    for waited in every:
+        waits.over(waited)
+    assert set(waits.worst([])) == set(every[2:])
 
 
 def test_who_is_found_running_was_not_submitted() -> None:

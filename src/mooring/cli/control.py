@@ -136,6 +136,9 @@ def continued(
             option = "--" + name.replace("_", "-")
             raise ContinueError(f"{option} cannot be given with --continue: it is as it was saved")
     trial, state = load(arguments.saved)
+    if arguments.stop_at < state.now:
+        what = f"the run stands at {state.now:,.0f} s already: give a later time, or leave it out"
+        raise ContinueError(f"--stop-at: {what}")
     return trial, Control(arguments.stop_at, arguments.save, arguments.pace, state)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mooring.metrics import Summary
+    from mooring.metrics.summary import Waited
 
     Row = Mapping[str, object]
 
@@ -128,18 +129,18 @@ def print_run(terminal: Terminal, run: Run) -> None:
     print_headlines(terminal, [[headline(run)]])
     terminal.print("")
     terminal.print(_waits_table(run.summary))
-    waiting = [waited for waited in run.summary.worst if waited.is_waiting][:_SHOWN_WAITING]
-    if waiting:
+    told = run.summary.not_started[:_SHOWN_WAITING]
+    if told:
         terminal.print("\nNot started, longest first:")
-        rows = [
-            (
-                waited.name,
-                f"{waited.wait_s:,.0f} s",
-                " ".join(sentence(reason, is_alone=True) for reason in waited.reasons[:1]),
-            )
-            for waited in waiting
-        ]
+        rows = [(waited.name, f"{waited.wait_s:,.0f} s", _why(waited)) for waited in told]
         terminal.print(table(["workload", "waited", "why"], rows, right=["waited"]))
+        more = sum(curve.waiting for curve in run.summary.waits) - len(told)
+        if more:
+            terminal.print(f"and {more:,} more.")
+
+
+def _why(waited: Waited) -> str:
+    return " ".join(sentence(reason, is_alone=True) for reason in waited.reasons) or "–"
 
 
 def _waits_table(summary: Summary) -> Table:

@@ -55,9 +55,9 @@ def opened(path: str) -> Iterator[tuple[str, Journal]]:
 
 
 def _journal_at(path: Path) -> Journal:
-    if path.is_dir():
-        raise JournalError(f"{path}: this is a folder; give a file")
     try:
+        if path.is_dir():
+            raise JournalError(f"{path}: this is a folder; give a file")
         return Journal.open(path)
     except OSError as error:
         raise JournalError(f"{path}: this cannot be read: {error.strerror}") from error

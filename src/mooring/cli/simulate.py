@@ -116,12 +116,20 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     terminal, summary = Terminal(), outcome.summary
     print_run(terminal, _run_of(outcome))
     part = "" if outcome.is_whole else " Broken off there."
-    part += f" To go on: mooring simulate --continue {saved}" if saved else ""
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
         f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
     )
+    if saved:
+        terminal.print(f"To go on: mooring simulate --continue {saved}", soft_wrap=True)
+    _tell_of_emptiness(outcome.trial, terminal)
     tell(outcome.remarks, terminal)
+
+
+def _tell_of_emptiness(trial: Trial, terminal: Terminal) -> None:
+    """Say that a mix is not yet what it is in the long run, if it began with the counting."""
+    if not (trial.source.trace or trial.warm_up_s):
+        terminal.print("It began with an empty cluster; --warm-up 1 runs a day before it counts.")
 
 
 def _remarks(outcome: Outcome) -> dict[str, object]:
@@ -176,6 +184,7 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
         part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
         Terminal().print(f"\n{counted(len(done), 'run')} in {monotonic() - began:.1f} s.{part}")
         if done:
+            _tell_of_emptiness(done[0].trial, Terminal())
             tell(done[0].remarks, Terminal())
     if done:
         _write(done, output, data)
@@ -241,10 +250,11 @@ def _page(outcomes: Sequence[Outcome], data: dict[str, object]) -> str:
     """Return the page: curves of the first seed of each policy, numbers of all."""
     firsts = {outcome.trial.rules.name: outcome for outcome in reversed(outcomes)}
     names = dict.fromkeys(outcome.trial.rules.name for outcome in outcomes)
-    trial, runs = outcomes[0].trial, [_run_of(firsts[name]) for name in names]
+    runs = [_run_of(firsts[name]) for name in names]
     more = {key: some for key, some in data.items() if key in ("policies", "worse")}
     seeds = len({outcome.trial.seed for outcome in outcomes})
-    return write_page(f"Mooring: {_subject(trial)}", _about(trial, len(runs), seeds), runs, more)
+    about = _about(outcomes[0], len(runs), seeds)
+    return write_page(f"Mooring: {_subject(outcomes[0].trial)}", about, runs, more)
 
 
 def _subject(trial: Trial) -> str:
@@ -252,12 +262,16 @@ def _subject(trial: Trial) -> str:
     return f"trace {Path(source.trace).name}" if source.trace else f"mix {source.mix}"
 
 
-def _about(trial: Trial, policies: int, seeds: int) -> str:
-    source, options = trial.source, trial.source.options
+def _about(first: Outcome, policies: int, seeds: int) -> str:
+    trial, summary = first.trial, first.summary
     parts = [counted(policies, "policy").replace("policys", "policies") + " on the same work"]
-    if not source.trace:
+    if trial.source.trace:
+        parts.append(f"{counted(summary.submitted, 'workload')} on {summary.gpus:,.0f} GPUs")
+    else:
+        options = trial.source.options
         many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
         parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, {many}")
+        parts.append(f"{in_units(summary.end - summary.start)} are counted")
     if trial.warm_up_s:
         parts.append(f"the first {in_units(trial.warm_up_s)} are left out")
     return "; ".join(parts) + "."

@@ -295,6 +295,7 @@ class Metrics:
             self._promises(),
             self._curve(),
             self._waits.worst(waiting),
+            self._waits.not_started(waiting),
         )
 
     def film(self) -> Film:

@@ -157,3 +157,6 @@ class Summary:
     promises: Promises
     curve: Curve
     worst: tuple[Waited, ...]
+    """Who waited longest, longest first; the first twenty."""
+    not_started: tuple[Waited, ...]
+    """The same of those who wait still, or left in vain."""

@@ -57,6 +57,27 @@ def quantile(curve: Survival, part: float) -> float | None:
     return float(curve.times[index]) if index < len(curve.times) else None
 
 
+class Longest:
+    """Those who waited longest, a few of any number."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str, float, Waited]] = []
+
+    def note(self, waited: Waited) -> None:
+        """Count one in."""
+        # names come again: two of one name that waited as long differ in when they came
+        entry = (waited.wait_s, waited.name, waited.submitted_at, waited)
+        if len(self._heap) < WORST:
+            heappush(self._heap, entry)
+        else:
+            heappushpop(self._heap, entry)
+
+    def beside(self, others: Iterable[Waited]) -> tuple[Waited, ...]:
+        """Return the longest of these and others, longest first."""
+        every = [*(entry[-1] for entry in self._heap), *others]
+        return tuple(sorted(every, key=lambda each: (-each.wait_s, each.name))[:WORST])
+
+
 class Waits:
     """Waits until the minimum runs, of those submitted inside the window."""
 
@@ -64,20 +85,16 @@ class Waits:
         self._waits = [array("d") for _ in BUCKETS]
         self._in_vain = [array("d") for _ in BUCKETS]
         """Of those who left and had not started."""
-        self._worst: list[tuple[float, str, Waited]] = []
+        self._worst = Longest()
+        self._longest_in_vain = Longest()
 
     def over(self, waited: Waited) -> None:
         """Count one whose wait is over: it has started, or left and waited in vain."""
         waits = self._in_vain if waited.is_waiting else self._waits
         waits[bucket_of(waited.gpus)].append(waited.wait_s)
-        self._note(waited)
-
-    def _note(self, waited: Waited) -> None:
-        heap, entry = self._worst, (waited.wait_s, waited.name, waited)
-        if len(heap) < WORST:
-            heappush(heap, entry)
-        else:
-            heappushpop(heap, entry)
+        self._worst.note(waited)
+        if waited.is_waiting:
+            self._longest_in_vain.note(waited)
 
     def curves(self, waiting: Iterable[Waited]) -> tuple[WaitCurve, ...]:
         """Return the distribution per bucket, with those who wait still or did in vain."""
@@ -108,5 +125,8 @@ class Waits:
 
     def worst(self, waiting: Iterable[Waited]) -> tuple[Waited, ...]:
         """Return those who waited longest, longest first."""
-        every = [*(entry[2] for entry in self._worst), *waiting]
-        return tuple(sorted(every, key=lambda each: (-each.wait_s, each.name))[:WORST])
+        return self._worst.beside(waiting)
+
+    def not_started(self, waiting: Iterable[Waited]) -> tuple[Waited, ...]:
+        """Return those who waited longest of all who wait still or did in vain."""
+        return self._longest_in_vain.beside(waiting)

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from mooring.metrics.frames import Film
-from mooring.metrics.summary import Summary
+from mooring.metrics.summary import Summary, Waited
 from mooring.words import sentence
 
 if TYPE_CHECKING:
@@ -34,12 +34,17 @@ class Run:
 
 def as_data(run: Run) -> dict[str, Any]:
     """Return the numbers of a run as plain data."""
-    worst = [
+    summary = run.summary
+    waits = {"worst": _waits(summary.worst), "not_started": _waits(summary.not_started)}
+    return {"name": run.name, "seed": run.seed, **asdict(summary), **waits}
+
+
+def _waits(those: Sequence[Waited]) -> list[dict[str, Any]]:
+    return [
         {name: value for name, value in asdict(waited).items() if name != "reasons"}
         | {"why": [sentence(reason, is_alone=True) for reason in waited.reasons]}
-        for waited in run.summary.worst
+        for waited in those
     ]
-    return {"name": run.name, "seed": run.seed, **asdict(run.summary), "worst": worst}
 
 
 def headline(run: Run) -> dict[str, float | int | str | None]:
@@ -102,8 +107,12 @@ def _from_0(run: Run) -> Run:
         return run
     summary, at = run.summary, run.origin
     curve = replace(summary.curve, start=summary.curve.start - at)
-    worst = tuple(replace(one, submitted_at=one.submitted_at - at) for one in summary.worst)
-    return replace(run, summary=replace(summary, curve=curve, worst=worst))
+
+    def moved(those: Sequence[Waited]) -> tuple[Waited, ...]:
+        return tuple(replace(one, submitted_at=one.submitted_at - at) for one in those)
+
+    worst, not_started = moved(summary.worst), moved(summary.not_started)
+    return replace(run, summary=replace(summary, curve=curve, worst=worst, not_started=not_started))
 
 
 def _film(run: Run) -> dict[str, Any] | None:

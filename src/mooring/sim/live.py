@@ -60,6 +60,12 @@ class State:
     records: int = 0
     """How many the journal had."""
 
+    @property
+    def now(self) -> float:
+        """Return when that is."""
+        now: float = self.run["loop"]["now"]
+        return now
+
 
 class Live:
     """A trial under way; `tick` hears of seconds of virtual time as they pass."""

@@ -263,7 +263,11 @@ WRONG = {
     ),
     "groups": (
         '{"name": "a", "at": 1}\n{"name": "a", "at": 1}',
-        "line 2, column group: nothing: give every group of a workload its own name",
+        "line 2, column name: 'a': the row before has it: give another, or both rows a group each",
+    ),
+    "groups of one name": (
+        '{"name": "a", "at": 1, "group": "g"}\n{"name": "a", "at": 1, "group": "g"}',
+        "line 2, column group: 'g': give every group of a workload its own name",
     ),
 }
 
@@ -316,6 +320,7 @@ def test_a_workload_with_a_broken_group_is_left_out_whole(tmp_path: Path) -> Non
     assert [arrival.workload.name for arrival in reading.load.arrivals] == ["c"]
     assert reading.left_out == 4
     assert reading.rows == 6
+    assert reading.notes == ("1 row passed over: another row of the same workload is broken",)
 
 
 def test_queues_that_no_table_names_are_there(tmp_path: Path) -> None:

@@ -85,11 +85,14 @@ class _Workloads:
         self._intake = intake
         self._names = Names()
         self._last = ""
+        self._parts = 0
+        """Rows of workloads of which another row is broken."""
 
     def read(self, path: Path) -> None:
         """Read all rows into the intake."""
         for _, made in self._intake.rows(path, self.made, WORKLOADS.form):
             self.put(*made)
+        self._intake.note(self._parts, "another row of the same workload is broken")
 
     def put(self, group: PodGroup, draft: Draft | None) -> None:
         """Take a draft in, or one more group of the last."""
@@ -112,12 +115,15 @@ class _Workloads:
         try:
             return self._next_group(cells, drafts[-1]), None
         except CellError:
-            drafts.pop()  # it is not whole
+            self._parts += len(drafts.pop().pattern.groups)  # it is not whole
             raise
 
     def _next_group(self, cells: Cells, draft: Draft) -> PodGroup:
         group = _group(cells)
-        if "group" not in cells.values or group.name in {g.name for g in draft.pattern.groups}:
+        if "group" not in cells.values:
+            fix = "the row before has it: give another, or both rows a group each (column group)"
+            raise cells.wrong("name", fix)
+        if group.name in {g.name for g in draft.pattern.groups}:
             raise cells.wrong("group", "give every group of a workload its own name")
         return group
 
