@@ -474,3 +474,17 @@ def test_intervals_are_students() -> None:
 )
 def test_the_factor_of_an_interval_is_that_of_the_tables(degrees: int, factor: float) -> None:
     assert student_t(degrees) == pytest.approx(factor, abs=6e-4)
+
+
+def test_nodes_of_a_trace_fail_by_the_seed(tmp_path: Path, capsys: Captured) -> None:
+    """With failures a trace differs by seed, and the page says how often nodes fail."""
+    page = tmp_path / "page.html"
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "--jobs", "1"]
+    failing = ["--node-failures", "5000", "--seed", "0", "1", "--report", str(page)]
+    assert main(["compare", *options, "--policy", "default", *failing, "-o", "json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["seed"] for run in runs] == [0, 1]
+    assert runs[0]["evictions"] != runs[1]["evictions"]
+    assert "each node fails 5000 times a year in the mean, 2 seeds" in page.read_text()
+    assert main(["compare", *options, "--seed", "0", "1"]) == 2
+    assert "--seed says nothing with --trace" in capsys.readouterr().err

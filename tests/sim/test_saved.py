@@ -41,7 +41,7 @@ RULES = {**NAMED, **{rules.name: rules for rules in MORE}}
 
 def trial_of(mix: str = "lab", rules: str = "default", seed: int = 0, **changes: object) -> Trial:
     """Return some hours of a small cluster with more to do than it can, whose nodes fail."""
-    source = Source(mix, Options(gpus=48, days=1.5 / 24, load=1.3, failures=4000.0))
+    source = Source(mix, Options(gpus=48, days=1.5 / 24, load=1.3), node_failures=4000.0)
     trial = Trial(source, RULES[rules], seed, HOUR / 4, 1.5 * HOUR, Delays(30.0, 60.0, 10.0), True)
     return replace(trial, **changes)  # type: ignore[arg-type]
 

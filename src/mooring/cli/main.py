@@ -493,7 +493,7 @@ def _continued(arguments: argparse.Namespace) -> tuple[Trial, Output, Control]:
     return trial, _output_of(arguments), control
 
 
-_OF_MIX = ("mix", "cluster", "load", "node_failures")
+_OF_MIX = ("mix", "cluster", "load")
 _OF_TRACE = ("nodes", "gpus", "nodes_of", "since", "until", "known", "checkpoint", "skip_broken")
 
 
@@ -502,7 +502,8 @@ def _check_work(arguments: argparse.Namespace, words: list[str]) -> None:
     usual = vars(parser().parse_args(words))
     names = _OF_MIX if arguments.trace else _OF_TRACE
     given = [name for name in names if getattr(arguments, name) != usual[name]]
-    if arguments.trace and isinstance(arguments.seed, list) and len(set(arguments.seed)) > 1:
+    has_chance = not arguments.trace or arguments.node_failures
+    if not has_chance and isinstance(arguments.seed, list) and len(set(arguments.seed)) > 1:
         given.append("seed")
     if given:
         options = listed(["--" + name.replace("_", "-") for name in given])

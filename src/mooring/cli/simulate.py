@@ -265,13 +265,16 @@ def _subject(trial: Trial) -> str:
 def _about(first: Outcome, policies: int, seeds: int) -> str:
     trial, summary = first.trial, first.summary
     parts = [counted(policies, "policy").replace("policys", "policies") + " on the same work"]
-    if trial.source.trace:
+    source = trial.source
+    many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
+    if source.trace:
         parts.append(f"{counted(summary.submitted, 'workload')} on {summary.gpus:,.0f} GPUs")
     else:
-        options = trial.source.options
-        many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
-        parts.append(f"{options.gpus:,} GPUs at load {options.load:g}, {many}")
+        parts.append(f"{source.options.gpus:,} GPUs at load {source.options.load:g}, {many}")
         parts.append(f"{in_units(summary.end - summary.start)} are counted")
+    if source.node_failures:
+        told = f"each node fails {source.node_failures:g} times a year in the mean"
+        parts.append(f"{told}, {many}" if source.trace else told)
     if trial.warm_up_s:
         parts.append(f"the first {in_units(trial.warm_up_s)} are left out")
     return "; ".join(parts) + "."
@@ -283,7 +286,7 @@ def _about(first: Outcome, policies: int, seeds: int) -> str:
 _NUMBERS = (
     ("--load", "PART", 0.9, "of a mix: GPUs asked for over GPUs there are"),
     ("--warm-up", "DAYS", 0.0, "that are run before and not counted"),
-    ("--node-failures", "N", 0.0, "of a mix: failures of a node a year"),
+    ("--node-failures", "N", 0.0, "failures of a node a year"),
     ("--start", "S", 30.0, "seconds from bound to running"),
     ("--restart", "S", 60.0, "seconds that a restart takes"),
     ("--grace", "S", 10.0, "seconds from evicted to gone"),
@@ -346,10 +349,11 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
     days = (run_days or _LONG_DAYS) + arguments.warm_up
     source = Source(
         arguments.mix,
-        MixOptions(arguments.cluster, days, arguments.load, arguments.node_failures),
+        MixOptions(arguments.cluster, days, arguments.load),
         arguments.trace,
         arguments.traces,
         reading,
+        arguments.node_failures,
     )
     return Trial(
         source,

@@ -12,6 +12,7 @@ from mooring.metrics.frames import Film
 from mooring.model.plan import Plan
 from mooring.model.queues import Queue
 from mooring.model.settings import Eviction, Policy
+from mooring.sim.failures import with_failures
 from mooring.sim.live import Live, Waits
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
@@ -88,9 +89,19 @@ class Source:
     """A name of `mooring traces list`, or a file; then the mix does not matter."""
     folder: str = "."
     reading: TraceOptions = field(default_factory=TraceOptions)
+    node_failures: float = 0.0
+    """Failures of a node a year."""
 
     def read(self, seed: int) -> Reading:
-        """Return the load, and what was left out of it; a trace is the same for every seed."""
+        """Return the load, and what was left out of it; the work of a trace has no seed."""
+        reading = self._read(seed)
+        if not self.node_failures:
+            return reading
+        until_s = reading.over_s if self.trace else self.options.days * 86_400
+        failing = with_failures(reading.load, seed, self.node_failures, until_s)
+        return replace(reading, load=failing)
+
+    def _read(self, seed: int) -> Reading:
         if self.trace:
             reading = read_trace(self.trace, self.folder, self.reading)
             if not reading.drafts:

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from mooring.model.events import Ended, NodeJoined, NodeLeft, WorkloadChanged
+from mooring.model.events import Ended, WorkloadChanged
 from mooring.sim.mixes import MIXES, Options, make_load
 from mooring.sim.mixes.curves import joint, read_curve
 from mooring.sim.mixes.make import DAY
@@ -51,7 +51,7 @@ def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str) -> No
 @pytest.mark.parametrize("mix", MIXES)
 def test_a_seed_gives_one_load_and_another_seed_another(mix: str) -> None:
     def told(seed: int) -> tuple[object, ...]:
-        load = make_load(mix, seed, Options(64, days=0.5, failures=50))
+        load = make_load(mix, seed, Options(64, days=0.5))
         return (*load.arrivals, *load.changes)
 
     assert told(1) == told(1) != told(2)
@@ -114,19 +114,3 @@ def test_services_of_a_run_have_what_the_hour_asks_for() -> None:
     night, day, end = (used[int(part * (len(used) - 1))] for part in (3 / 24, 15 / 24, 1.0))
     assert day > 1.5 * night
     assert end < 0.75 * day
-
-
-def test_nodes_fail_and_come_back() -> None:
-    load = make_load("lab", 2, Options(800, days=10, failures=60))
-    down: set[str] = set()
-    failed = 0
-    for _, event in load.changes:
-        if isinstance(event, NodeLeft):
-            assert event.node not in down
-            down.add(event.node)
-            failed += 1
-        else:
-            assert isinstance(event, NodeJoined)
-            down.remove(event.node.name)
-    assert not down
-    assert failed == pytest.approx(100 * 60 * 10 / 365, rel=0.3)

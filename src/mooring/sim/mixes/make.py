@@ -12,7 +12,6 @@ from mooring.model.queues import Queue, Quota
 from mooring.sim.load import Load
 from mooring.sim.mixes.cluster import NODE_GPUS, TOPOLOGY, make_nodes
 from mooring.sim.mixes.curves import joint
-from mooring.sim.mixes.failures import failures
 from mooring.sim.mixes.inference import draw_services
 from mooring.sim.mixes.training import Jobs, Team
 
@@ -65,8 +64,6 @@ class Options:
     days: float = 1.0
     load: float = 0.9
     """GPUs that are asked for on average, over those there are."""
-    failures: float = 0.0
-    """Failures of a node a year."""
 
 
 USUAL = Options()
@@ -75,20 +72,17 @@ USUAL = Options()
 def make_load(name: str, seed: int, options: Options = USUAL) -> Load:
     """Return the load of a mix; the same seed gives the same load."""
     mix = MIXES[name]
-    by_part = np.random.default_rng(seed).spawn(3)
-    nodes, until_s = make_nodes(options.gpus), options.days * DAY
+    by_part = np.random.default_rng(seed).spawn(2)
+    nodes = make_nodes(options.gpus)
     arrivals: list[Iterable[Arrival]] = []
     changes: list[Iterable[tuple[float, Event]]] = []
     wanted = options.load * options.gpus
     if mix.serving:
-        services = draw_services(by_part[0], wanted * mix.serving, until_s, SERVING)
+        services = draw_services(by_part[0], wanted * mix.serving, options.days * DAY, SERVING)
         arrivals.append(services.arrivals)
         changes.append(services.changes)
     if mix.cluster:
         arrivals.append(_training(by_part[1], mix, options))
-    if options.failures:
-        mean_s = 365 * DAY / options.failures
-        changes.append(failures(by_part[2], nodes, until_s, mean_s))
     return Load(
         name,
         TOPOLOGY,
