@@ -7,10 +7,20 @@ from dataclasses import replace
 import pytest
 
 from mooring.metrics import Metrics
+from mooring.metrics.live import Live
 from mooring.metrics.summary import Waited
 from mooring.metrics.tted import room_of
 from mooring.metrics.waits import WORST, Waits, bucket_of, quantile, survival
-from mooring.model.events import Adopted, Ended, Event, NodeLeft, Submitted, TasksChanged
+from mooring.model.events import (
+    Adopted,
+    Ended,
+    Event,
+    NodeChanged,
+    NodeLeft,
+    QueuesChanged,
+    Submitted,
+    TasksChanged,
+)
 from mooring.model.plan import Bind, Blocked, Decision, Evict, Plan, Reserved, Waiting
 from mooring.model.queues import Queue
 from mooring.model.scenario import Scenario
@@ -400,3 +410,108 @@ def test_curves_are_means_over_stretches() -> None:
     assert curve.gar[0] == pytest.approx((30 * 4 + 30 * 8) / 12 / 60)
     assert curve.gar[1] == pytest.approx(4 / 12)
     assert curve.queues[0][1][1] == pytest.approx(4.0)
+
+
+ELASTIC = gang("e", tasks=1, gpus=1, most=4, submitted_at=0.0)
+"""One task of one GPU, and up to three more."""
+
+
+@pytest.mark.parametrize(
+    ("shrinks", "held_s"), [(False, 60 + 4 * 40), (True, 4 * 60 + 40)], ids=["grows", "shrinks"]
+)
+def test_of_what_grows_and_shrinks_the_work_that_was_done_is_lost(
+    *, shrinks: bool, held_s: float
+) -> None:
+    """One GPU and four, for 60 and 40 s, or the other way round: lost is what ran, no more."""
+    metrics = Metrics(START)
+    first, rest = bind("e", "main", "a", devices=0b1), (1, 2, 3)
+    more = Bind("e", Placement("main", rest, ("a",) * 3, (0b10, 0b100, 0b1000)))
+    away = Evict("e", "main", rest, "fair-share", "somebody")
+    gone = TasksChanged("e", "main", rest, TaskState.PENDING)
+    if shrinks:
+        tell(metrics, 0.0, at(ELASTIC), plan=(first, more))
+        tell(metrics, 0.0, runs("e", 0, *rest, at=0.0))
+        tell(metrics, 60.0, plan=(away,))
+        tell(metrics, 60.0, gone)
+    else:
+        tell(metrics, 0.0, at(ELASTIC), plan=(first,))
+        tell(metrics, 0.0, runs("e", 0, at=0.0))
+        tell(metrics, 60.0, plan=(more,))
+        tell(metrics, 60.0, runs("e", *rest, at=60.0))
+    left = (0,) if shrinks else (0, *rest)
+    tell(metrics, 100.0, plan=(Evict("e", "main", left, "preempt", "somebody"),))
+    tell(metrics, 100.0, TasksChanged("e", "main", left, TaskState.PENDING))
+
+    summary = metrics.summary()
+
+    assert summary.sor_run == pytest.approx(held_s / 1200)
+    assert summary.evictions.lost_gpu_hours == pytest.approx(held_s / 3600)
+    assert summary.sor_useful == 0.0
+
+
+def test_of_what_grows_the_work_since_the_checkpoint_is_lost() -> None:
+    """One GPU to 60 s and four to 100 s, saved at 80 s: four for 20 s are lost."""
+    metrics = Metrics(START)
+    rest = (1, 2, 3)
+    more = Bind("e", Placement("main", rest, ("a",) * 3, (0b10, 0b100, 0b1000)))
+    tell(metrics, 0.0, at(replace(ELASTIC, checkpoint_every_s=80.0)))
+    tell(metrics, 0.0, plan=(bind("e", "main", "a", devices=0b1),))
+    tell(metrics, 0.0, runs("e", 0, at=0.0))
+    tell(metrics, 60.0, plan=(more,))
+    tell(metrics, 60.0, runs("e", *rest, at=60.0))
+    tell(metrics, 100.0, plan=(Evict("e", "main", (0, *rest), "preempt", "somebody"),))
+
+    assert metrics.summary().evictions.lost_gpu_hours == pytest.approx(4 * 20 / 3600)
+
+
+def test_what_the_owner_makes_smaller_is_not_evicted() -> None:
+    metrics = Metrics(START)
+    more = Bind("e", Placement("main", (0, 1), ("a", "a"), (0b1, 0b10)))
+    tell(metrics, 0.0, at(ELASTIC), plan=(more,))
+    tell(metrics, 0.0, runs("e", 0, 1, at=0.0))
+    tell(metrics, 50.0, plan=(Evict("e", "main", (1,), "resized"),))
+
+    evictions = metrics.summary().evictions
+
+    assert (evictions.workloads, evictions.by_cause) == (0, ())
+
+
+def test_gpus_that_break_under_work_do_not_count_until_they_are_mended() -> None:
+    """Two of four GPUs of a node for 20 s, then the node for 20 s, then all is well again."""
+    start = Scenario(0.0, RACKS, NODES[:1])
+    whole = start.nodes[0]
+    broken = [replace(d, healthy=index > 1) for index, d in enumerate(whole.devices)]
+    metrics, live = Metrics(start), Live()
+    live.hear(0.0, start.events(), Plan())
+
+    def both(now: float, *events: Event, plan: tuple[Decision, ...] = ()) -> None:
+        tell(metrics, now, *events, plan=plan)
+        live.hear(now, events, Plan(plan))
+
+    both(0.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    both(0.0, runs("w", group=GROUP, at=0.0))
+    both(20.0, NodeChanged(replace(whole, devices=tuple(broken))))
+    assert live.gar == 1.0
+    both(40.0, NodeChanged(replace(whole, ready=False)))
+    both(60.0, NodeChanged(whole))
+    both(80.0)
+
+    summary = metrics.summary()
+
+    assert summary.gpus == pytest.approx((4 + 2 + 0 + 4) / 4)
+    assert (summary.sor, summary.sor_run, live.sor) == pytest.approx((1.0, 1.0, 1.0))
+    assert summary.gar.median == 1.0
+    assert summary.gfr_gpu <= 1 - summary.gar.mean
+
+
+def test_a_queue_that_comes_later_has_a_curve() -> None:
+    """It has 4 GPUs from 60 to 120 s: nothing in the first minute, all of them in the second."""
+    metrics = Metrics(START)
+    tell(metrics, 60.0, QueuesChanged((Queue("default"), Queue("late"))))
+    tell(metrics, 60.0, at(replace(WHOLE_NODE, queue="late")), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 120.0)
+
+    queues = dict(metrics.summary().curve.queues)
+
+    assert queues["late"] == pytest.approx((0.0, 4.0))
+    assert set(queues) == {"default", "late"}

@@ -86,6 +86,19 @@ def test_decisions_take_their_time_if_that_is_wanted() -> None:
     assert diary.ends == {"x": 12.0, "y": 14.0}
 
 
+def test_who_is_told_to_leave_works_until_the_decision_is_made() -> None:
+    """The low one runs from 10 on, and is evicted at 100, by a decision that is made at 110."""
+    low, high = task("low", 1), task("high", 1, submitted_at=100.0, priority=5)
+    saved = replace(low, checkpoint_every_s=1.0)
+
+    in_time = play(load_of("a=1", (low, 95.0), (high, 50.0)), Delays(decide_s=10.0))
+    broken = play(load_of("a=1", (saved, 300.0), (high, 50.0)), Delays(decide_s=10.0))
+
+    assert in_time.ends == {"low": 110.0, "high": 120.0 + 50.0}  # it is seen at 110 that one ended
+    assert broken.starts[-1] == (170.0, "low")
+    assert broken.ends["low"] == 170.0 + 10.0 + 300.0 - 100.0
+
+
 def test_time_that_decisions_take_here_can_count() -> None:
     """However long it is, it is more than nothing."""
     load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1), 10.0))

@@ -22,10 +22,12 @@ class Seat:
     node: str
     devices: int
     """Bit i: device i; 0 for MIG."""
-    milli: int
+    given: int
     """Thousandths of GPUs."""
     cpu: int
     state: TaskState
+    milli: int = 0
+    """Of what it was given, what is on healthy GPUs of a node that is ready."""
 
 
 class Seen:
@@ -42,6 +44,12 @@ class Seen:
         self.taken: list[int] = []
         """Per device, what is in use."""
         self.set(node)
+
+    @property
+    def healthy(self) -> tuple[bool, ...]:
+        """Return which devices can be used."""
+        ready = self.node.ready
+        return tuple(ready and device.healthy for device in self.node.devices)
 
     def set(self, node: Node) -> None:
         """Take the node's facts; what is in use stays."""
@@ -84,6 +92,22 @@ class Cluster:
             seen.set(node)
         self._count(seen, 1)
 
+    def keeps_health(self, node: Node) -> bool:
+        """Return whether the same devices can be used when a node comes or changes so."""
+        seen = self.nodes.get(node.name)
+        return seen is not None and seen.healthy == Seen(node).healthy
+
+    def healthy_milli(self, seat: Seat) -> int:
+        """Return what of a seat is on healthy devices; MIG does not say on which it is."""
+        seen = self.nodes.get(seat.node)
+        if seen is None or not seen.node.ready:
+            return 0
+        there = seen.node.devices
+        if seen.installed == WHOLE * len(there):
+            return seat.given
+        chosen = [index for index in bits(seat.devices) if index < len(there)] or range(len(there))
+        return seat.given * sum(there[index].healthy for index in chosen) // len(chosen)
+
     def drop(self, name: str) -> None:
         """Let a node go."""
         seen = self.nodes.pop(name, None)
@@ -101,7 +125,7 @@ class Cluster:
         seen.cpu += sign * seat.cpu
         chosen = [device for device in bits(seat.devices) if device < len(seen.taken)]
         for device in chosen:
-            seen.taken[device] += sign * (seat.milli // len(chosen))
+            seen.taken[device] += sign * (seat.given // len(chosen))
         self._count(seen, 1)
 
     def _count(self, seen: Seen, sign: int) -> None:

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from mooring.metrics.job import Job
     from mooring.model.events import Event
     from mooring.model.plan import Plan, Reason
+    from mooring.model.queues import Queue
     from mooring.model.scenario import Scenario
     from mooring.model.workload import Workload
 
 _HOUR = 3600.0
 _SOON_S = 1.0
 """A start that is so little late was on time."""
+_OWN_WISH = "resized"
+"""Cause of those who leave as their owner wants fewer: nobody evicted them."""
 _SAMPLE = 16
 """Stretches of the curves between two looks at demand-weighted fragmentation."""
 _FIXED = 5
@@ -88,8 +91,9 @@ class Metrics:
         self._fragments = Fragments(cluster)
         self._waits = Waits()
         self._gar, self._gfr = OverTime(), OverTime()
-        self._names = [queue.name for queue in start.queues][:MOST_QUEUES]
-        self._curves = Curves(self.begin, _FIXED + len(self._names))
+        self._names = list[str]()
+        self._curves = Curves(self.begin, _FIXED)
+        self._draw(start.queues)
         self._camera = Camera(cluster, self.begin)
         self._integrals = Integrals()
         self._sample = (start.now, 0.0)
@@ -110,18 +114,26 @@ class Metrics:
             self._pass(at)
             if isinstance(event, QueuesChanged):
                 self._queues.set_queues(event.queues)
+                self._draw(event.queues)
             self._people.observe(event, at)
         self._pass(now)
         self._last = now
-        evicted = dict[str, str]()
+        evicted = set[tuple[str, str]]()
         for decision in plan.decisions:
-            if isinstance(decision, Evict):
-                evicted[decision.workload] = decision.cause
+            if isinstance(decision, Evict) and decision.cause != _OWN_WISH:
+                evicted.add((decision.workload, decision.cause))
             self._people.carry_out(decision, now)
         for waiting in plan.waiting:
             self._explain(waiting.workload, waiting.reasons)
         if now >= self.begin:
-            self._causes.update(evicted.values())
+            self._causes.update(cause for _, cause in evicted)
+
+    def _draw(self, queues: Sequence[Queue]) -> None:
+        """Begin curves of queues that have none."""
+        new = [queue.name for queue in queues if queue.name not in self._names]
+        new = new[: MOST_QUEUES - len(self._names)]
+        self._names += new
+        self._curves.widen(len(new))
 
     def _time_of(self, event: Event, now: float) -> float:
         """Return when something happened: a start without a time was at the last cycle."""
@@ -232,7 +244,7 @@ class Metrics:
 
     def _amount(self, job: Job, begin: float, end: float) -> float:
         """Return what a run held from then to then, in the window."""
-        return max(end - max(begin, self.begin), 0.0) * job.most_milli
+        return job.ran(max(begin, self.begin), end)
 
     def _end_wait(self, job: Job, at: float) -> None:
         """Count a wait that is over, by start or not."""

@@ -39,8 +39,8 @@ class Job:
     """What it asks for while it has nothing."""
     running_milli: int = 0
     """What those that run have."""
-    most_milli: int = 0
-    """The most of that in the present run."""
+    steps: list[tuple[float, int]] = field(default_factory=list)
+    """Of the present run: how much that was, from when on."""
     restarts: int = 0
     promised_at: float | None = None
     """The first start that was announced to it."""
@@ -56,6 +56,12 @@ class Job:
     def gpus(self) -> int:
         """Return how many GPUs its minimum asks for, rounded up."""
         return -(-self.asked // WHOLE)
+
+    def ran(self, begin: float, end: float) -> float:
+        """Return what the present run has had from then to then, in thousandths times seconds."""
+        ends = [at for at, _ in self.steps[1:]]
+        rows = zip(self.steps, [*ends, end], strict=True)
+        return sum(m * max(min(until, end) - max(at, begin), 0.0) for (at, m), until in rows)
 
     @property
     def minimum_runs(self) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mooring.metrics.job import Spot
+    from mooring.model.cluster import Node
     from mooring.model.events import Event
     from mooring.model.plan import Decision
     from mooring.model.workload import Placement, Workload
@@ -80,7 +81,7 @@ class People:
         """Take a fact that came at that time."""
         match event:
             case NodeJoined() | NodeChanged():
-                self.cluster.set(event.node)
+                self._set_node(event.node, at)
             case NodeLeft():
                 self._node_left(event.node, at)
             case Submitted():
@@ -149,6 +150,28 @@ class People:
                 self._look(job, at)
         self.cluster.drop(name)
 
+    def _set_node(self, node: Node, at: float) -> None:
+        """Let a node come or change; what is on a device that broke, or is mended, counts anew."""
+        if self.cluster.keeps_health(node):
+            self.cluster.set(node)
+            return
+        there = [
+            (job, seat)
+            for job in self.jobs.values()
+            for seat in job.seats.values()
+            if seat.node == node.name
+        ]
+        for _, seat in there:
+            self.cluster.use(seat, -1)
+        self.cluster.set(node)
+        for job, seat in there:
+            before, seat.milli = seat.milli, self.cluster.healthy_milli(seat)
+            self.cluster.use(seat, 1)
+            self._count_held(job, seat.milli - before)
+            if seat.state is TaskState.RUNNING:
+                self._run_on(job, seat.milli - before)
+            self._look(job, at)
+
     def _change(self, event: TasksChanged, at: float) -> None:
         job = self.jobs.get(event.workload)
         if job is None:
@@ -189,8 +212,9 @@ class People:
             seen = self.cluster.nodes.get(name)
             milli = milli_of(shape, seen.node if seen else None, devices)
             seat = Seat(name, 0 if shape.mig else devices, milli, cpu, TaskState.ASSUMED)
+            seat.milli = self.cluster.healthy_milli(seat)
             job.seats[placement.group, task] = seat
-            held += milli
+            held += seat.milli
             self.cluster.use(seat, 1)
         self._count_held(job, held)
         if state is not TaskState.ASSUMED:
@@ -208,10 +232,13 @@ class People:
         sign = (state is TaskState.RUNNING) - (seat.state is TaskState.RUNNING)
         if sign:
             job.running[group] = job.running.get(group, 0) + sign
-            job.running_milli += sign * seat.milli
-            job.most_milli = max(job.most_milli, job.running_milli)
-            if job.runs_since is not None:
-                self.running_milli += sign * seat.milli
+            self._run_on(job, sign * seat.milli)
+
+    def _run_on(self, job: Job, milli: int) -> None:
+        """Count that tasks of a workload run on so much more (or less)."""
+        job.running_milli += milli
+        if job.runs_since is not None:
+            self.running_milli += milli
 
     def _vacate(self, name: str, group: str, tasks: Iterable[int], at: float) -> None:
         job = self.jobs.get(name)
@@ -243,7 +270,7 @@ class People:
         """See whether the minimum of a workload has begun or ceased to run."""
         runs = job.minimum_runs
         if runs and job.runs_since is None:
-            job.runs_since = at
+            job.runs_since, job.steps = at, [(at, job.running_milli)]
             self.running_milli += job.running_milli
             for meter in self._meters:
                 meter.runs(job)
@@ -253,5 +280,8 @@ class People:
             for meter in self._meters:
                 meter.breaks(job, at)
             self.running_milli -= job.running_milli
-            job.runs_since, job.most_milli = None, job.running_milli
+            job.runs_since = None
+            job.steps.clear()
             job.restarts += 1
+        elif runs and job.steps[-1][1] != job.running_milli:
+            job.steps.append((at, job.running_milli))

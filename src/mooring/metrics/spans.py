@@ -50,6 +50,12 @@ class Curves:
         self._sums: list[list[float]] = []
         """Per stretch and value, the integral."""
 
+    def widen(self, more: int) -> None:
+        """Take so many values more from now on, which were 0 before."""
+        self._width += more
+        for sums in self._sums:
+            sums += [0.0] * more
+
     def add(self, begin: float, end: float, values: Sequence[float]) -> None:
         """Count values that lasted from `begin` to `end`."""
         while end - self.start > self.step * MOST_POINTS:

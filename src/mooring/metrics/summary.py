@@ -71,8 +71,9 @@ class Evictions:
     """Whom it cost what."""
 
     workloads: int
-    """Times that a workload lost tasks that it did not finish."""
+    """Times that one that ran had less than its minimum left, whoever took it."""
     by_cause: tuple[tuple[str, int], ...]
+    """Times that one was told to give tasks back, also above its minimum or before it ran."""
     lost_gpu_hours: float
     """Work that has to be done again, and restarts."""
 

@@ -63,7 +63,7 @@ _STARTING = (TaskState.ASSUMED, TaskState.BOUND)
 _LEAVING = (TaskState.RELEASING,)
 _KEPT = (
     *("now", "cycles", "_busy_s", "_busy_until", "_sequence", "_heap", "_fed", "_taken"),
-    *("_observed", "_end_of", "_change_of", "_adopted", "_timer"),
+    *("_observed", "_end_of", "_change_of", "_adopted", "_timer", "_breaking"),
 )
 """What says where a loop stands."""
 
@@ -112,6 +112,8 @@ class Loop:
         self._busy_s = 0.0
         """How long the last decision took: what it asks for happens only then."""
         self._busy_until = -inf
+        self._breaking: list[str] = []
+        """Who is broken off when that time is over."""
         self._sequence = 0
         self._heap: list[tuple[float, int, int, Event | None, bool]] = []
         """Time, kind, sequence, fact (None: a timer), and whether it is an effect of a plan."""
@@ -138,6 +140,11 @@ class Loop:
         if self._fed is not None and self._fed[0] < first:
             first = self._fed[0]
         return first if first >= self._busy_until else self._busy_until
+
+    @property
+    def unheard(self) -> tuple[Event, ...]:
+        """Return what the last plan let begin at once: listeners hear of it with the next cycle."""
+        return tuple(self._observed)
 
     def running_since(self, name: str) -> float | None:
         """Return since when the minimum of a workload runs; None: it does not."""
@@ -188,6 +195,10 @@ class Loop:
             if due is not None:
                 self._observe(due)
                 stirred = True
+        breaking, self._breaking = self._breaking, []
+        for name in breaking:
+            if name in self.engine.entries():
+                self._mind(name, now)
         if stirred:
             self._cycle(now)
         return True
@@ -286,7 +297,11 @@ class Loop:
         """Let evicted tasks go, and wait again."""
         pending = TasksChanged(evict.workload, evict.group, evict.tasks, TaskState.PENDING)
         self._later(self._busy_s + self._grace_s, pending)
-        self._mind(evict.workload, self.now)
+        if self._busy_s:
+            self._breaking.append(evict.workload)
+            self._push(self._busy_until, _TIMER, None, is_effect=True)
+        else:
+            self._mind(evict.workload, self.now)
 
     def _later(self, delay_s: float, event: TasksChanged) -> None:
         at = self.now + delay_s

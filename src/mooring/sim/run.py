@@ -76,8 +76,6 @@ class Progress:
     submitted_at: float = 0.0
     done_s: float = 0.0
     """Of these, what is done and saved."""
-    lost_s: float = 0.0
-    """What was done and has to be done again."""
     restarts: int = 0
     """How often it was broken off."""
 
@@ -114,7 +112,6 @@ class Work:
             return
         busy_s = self._restart_s(workload, known)
         saved_s = max(0.0, workload.saved_until(began_at, at) - began_at - busy_s)
-        known.lost_s += max(0.0, at - began_at - busy_s) - saved_s
         known.done_s = min(known.done_s + saved_s, known.run_s)
         known.restarts += 1
 
