@@ -126,7 +126,7 @@ def test_a_conversion_as_json(tmp_path: Path, capsys: Captured) -> None:
         "gpus": 8,
         "queues": 1,
         "left_out": 1,
-        "notes": [],
+        "notes": ["it names no nodes, and gets 1 node of 8 GPUs; --nodes says how many"],
     }
 
 

@@ -482,7 +482,7 @@ def test_gpus_that_break_under_work_do_not_count_until_they_are_mended() -> None
     whole = start.nodes[0]
     broken = [replace(d, healthy=index > 1) for index, d in enumerate(whole.devices)]
     metrics, live = Metrics(start), Live()
-    live.hear(0.0, start.events(), Plan())
+    live.hear(0.0, tuple(start.events()), Plan())
 
     def both(now: float, *events: Event, plan: tuple[Decision, ...] = ()) -> None:
         tell(metrics, now, *events, plan=plan)
@@ -515,3 +515,18 @@ def test_a_queue_that_comes_later_has_a_curve() -> None:
 
     assert queues["late"] == pytest.approx((0.0, 4.0))
     assert set(queues) == {"default", "late"}
+
+
+def test_who_is_about_to_start_is_told_from_who_waits() -> None:
+    """One is bound and has not begun, one waits; a node has left."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(WHOLE_NODE), at(PAIR), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 10.0, NodeLeft("c"))
+
+    summary = metrics.summary()
+
+    assert {waited.name: waited.has_place for waited in summary.not_started} == {
+        "w": True,
+        "g": False,
+    }
+    assert summary.node_failures == 1

@@ -6,9 +6,13 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
+import pytest
+
+from mooring.metrics import numbers_of
 from mooring.metrics.frames import MOST_FRAMES, Camera
-from mooring.report import Run, as_data, write_csv, write_page
+from mooring.report import Run, as_data, headline, write_csv, write_page
 from tests.metrics.test_fold import story
 
 
@@ -39,6 +43,41 @@ def test_the_page_holds_all_numbers_and_needs_nothing_from_elsewhere() -> None:
     assert page.count("</script>") == 1
 
 
+def test_names_cannot_end_or_hide_the_script() -> None:
+    """A browser that has read `<!--<script>` does not end a script at its next end."""
+    name = "<!--<script>"
+
+    page = write_page(name, "What it is about", [a_run(name)])
+
+    assert name not in page
+    assert data_of(page)["title"] == name
+
+
+def used_by(name: str, **gpus: float) -> Run:
+    """Return a run in which queues use so many GPUs all the time."""
+    run = a_run(name)
+    queues = tuple((queue, (used, used)) for queue, used in gpus.items())
+    curve = replace(run.summary.curve, queues=queues)
+    return replace(run, summary=replace(run.summary, curve=curve))
+
+
+def test_a_queue_has_one_colour_in_all_runs() -> None:
+    """By what it uses in all of them, whatever the order in each."""
+    runs = [used_by("one", a=1, b=2), used_by("two", c=5, b=2)]
+
+    assert data_of(write_page("A title", "About", runs))["queues"] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(("count", "own"), [(8, 8), (9, 7)])
+def test_no_two_queues_share_a_colour(count: int, own: int) -> None:
+    """There are eight: of more queues, those that use least are others together."""
+    run = used_by("one", **{f"q{number}": float(number) for number in range(count)})
+
+    told = data_of(write_page("A title", "About", [run]))["queues"]
+
+    assert told == [f"q{number}" for number in reversed(range(count))][:own]
+
+
 def test_means_of_seeds_and_who_got_worse_come_along() -> None:
     worse = [{"workload": "x", "policy": "two", "seed": 1, "from_s": 1.0, "to_s": 1 / 3}]
     more = {"policies": [{"policy": "one", "seeds": 2}], "worse": worse}
@@ -50,9 +89,22 @@ def test_means_of_seeds_and_who_got_worse_come_along() -> None:
 
 
 def test_csv_has_a_row_for_each_run() -> None:
-    rows = list(csv.DictReader(io.StringIO(write_csv([a_run("one"), a_run("two")]))))
+    """With all numbers of a summary; those of the headline come first."""
+    run = a_run("one")
+    rows = list(csv.DictReader(io.StringIO(write_csv([run, a_run("two")]))))
     assert [row["policy"] for row in rows] == ["one", "two"]
-    assert float(rows[0]["sor"]) == a_run("one").summary.sor
+    assert list(rows[0]) == list(dict.fromkeys([*headline(run), *numbers_of(run.summary)]))
+    assert float(rows[0]["sor"]) == run.summary.sor
+    assert float(rows[0]["gfr_gpu"]) == run.summary.gfr_gpu
+    assert rows[0]["announced_error_s"] == ""
+
+
+def test_the_page_has_further_numbers_and_causes() -> None:
+    runs = data_of(write_page("A title", "About", [a_run("one")]))["runs"]
+
+    assert isinstance(runs, list)
+    assert runs[0]["numbers"]["sor_run"] == float(f"{a_run('one').summary.sor_run:.5g}")
+    assert runs[0]["evictions"]["by_cause"] == [["preempt", 1]]
 
 
 def test_plain_data_can_be_written_as_json() -> None:

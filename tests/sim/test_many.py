@@ -1,4 +1,4 @@
-"""A million jobs on 10,000 nodes: in bounded memory, and no slower at the end than before."""
+"""A million jobs on 10,000 nodes in bounded memory; how long every tenth takes is printed."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def test_a_million_jobs(capsys: pytest.CaptureFixture[str]) -> None:
             f"(by tenths: {told} s), {peak / GIB:.1f} GiB\n"
         )
     assert summary.ended == JOBS
-    assert peak < 4 * GIB
+    assert peak < 2 * GIB

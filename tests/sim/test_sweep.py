@@ -21,6 +21,7 @@ from mooring.sim.mixes import Options
 from mooring.sim.openb import StudyError
 from mooring.sim.study import NAMED, Source, Trial
 from mooring.sim.sweep import Cell, Results, run_cell, strangers
+from tests.sim.traces.test_readers import write_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +91,18 @@ def test_tables_by_load(tmp_path: Path, capsys: Captured, monkeypatch: pytest.Mo
     assert lines[-1].startswith("8 runs in ")
     assert main(["sweep", str(tmp_path / "x.csv"), *GRID, *HERE]) == 0
     assert capsys.readouterr().out.endswith(" s; 8 were there already.\n")
+
+
+def test_a_trace_is_one_load_however_often_nodes_fail(tmp_path: Path, capsys: Captured) -> None:
+    """Its GPUs are those of its nodes: how many of them are healthy depends on the seed."""
+    folder = str(write_traces(tmp_path))
+    words = ["--trace", "philly-jobs", "--traces", folder, "--nodes", "2", "--days", "3"]
+    words += ["--node-failures", "700", "--policy", "fifo", *HERE]
+
+    swept = told(capsys, str(tmp_path / "x.jsonl"), *words)
+
+    assert [row["gpus"] for row in swept["rows"]] == [16, 16]
+    assert [load["gpus"] for load in swept["loads"]] == [16]
 
 
 def test_ctrl_c_leaves_whole_rows_and_the_next_call_goes_on(

@@ -48,9 +48,17 @@ class Teller:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
+        self.is_alone = False
+        """Nobody listens any more."""
 
     def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         """Hear of a cycle."""
+        try:
+            self._tell_all(now, events, plan)
+        except BrokenPipeError:
+            self.is_alone = True
+
+    def _tell_all(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         at = _clock(now)
         for event in events:
             if isinstance(event, Ended):

@@ -70,19 +70,21 @@ def demo(asked: Demo) -> int:
     """Run the comparison, print it, write its page and open it; return the exit code."""
     page, began, terminal = Path(asked.report), monotonic(), Terminal()
     need_folder("--report", asked.report, ".html", ".htm")
-    if not asked.as_json:
+    is_seen = terminal.is_terminal and not asked.as_json
+    if is_seen:
         terminal.print(_title(asked))
     done, is_whole = run_trials(asked.trials()[::-1], asked.jobs)  # the longest run first
     done.reverse()
     if not is_whole:
         raise KeyboardInterrupt
+    write_report(done, str(page))
     if asked.as_json:
         print_json(comparison_of(done))
-        write_report(done, str(page))
         return 0
+    if not is_seen:
+        terminal.print(_title(asked))
     terminal.print(_picture(done, colour=terminal.color_system is not None))
     terminal.print(f"\n{_sentence(done)}\n")
-    write_report(done, str(page))
     work = counted(done[0].summary.submitted, "workload")
     took = f"{work} under each policy, simulated in {monotonic() - began:.1f} s."
     terminal.print(f"{took} The whole report, with a map of the cluster to scrub through:")

@@ -61,6 +61,8 @@ def openb(choice: Choice, *, as_json: bool) -> int:
             interrupted = True
     curves.sort(key=lambda curve: runs.index(curve.run))
     leads = leads_of(curves) if choice.leads else []
+    if choice.figure and leads:
+        write_leads(leads, choice.figure)
     if as_json:
         print_json(leads_as_data(leads) if choice.leads else [_as_data(each) for each in curves])
     else:
@@ -69,8 +71,6 @@ def openb(choice: Choice, *, as_json: bool) -> int:
         else:
             _print_table(curves)
         _print_speed(curves, monotonic() - began_at)
-    if choice.figure and leads:
-        write_leads(leads, choice.figure)
     if interrupted:
         raise KeyboardInterrupt
     return 0

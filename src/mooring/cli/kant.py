@@ -72,6 +72,7 @@ def kant(choice: Choice) -> int:
             is_whole = False
         rows = [kept.rows[key] for key in cells if key in kept.rows]
     groups = groups_of(rows)
+    _write(choice, groups)
     if choice.rows:
         tell_strangers(rows, choice.rows)
     if choice.as_json:
@@ -82,7 +83,6 @@ def kant(choice: Choice) -> int:
         part = "" if is_whole else f" Broken off: {counted(len(cells) - len(rows), 'run')} left."
         known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
         _print(groups, f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}.{part}")
-    _write(choice, groups)
     if not is_whole:
         raise KeyboardInterrupt
     return 0

@@ -46,11 +46,11 @@ def measure(files: Sequence[str], stretch: Stretch, output: Output) -> int:
     names = _names(files)
     runs = [_measured(file, name, stretch) for file, name in zip(files, names, strict=True)]
     data = as_data(runs[0]) if len(runs) == 1 else {"runs": [as_data(run) for run in runs]}
+    output.write(runs, data, lambda: write_page(_title(names), _about(runs), runs))
     if output.as_json:
         print_json(data)
     else:
         _print(runs)
-    output.write(runs, data, lambda: write_page(_title(names), _about(runs), runs))
     return 0
 
 

@@ -38,6 +38,11 @@ SHOWN = (
     ("GPU-h lost", "lost_gpu_hours", "{:,.0f}"),
     ("Jain", "jain", "{:.3f}"),
 )
+FURTHER = (
+    *("sor_run", "gfr_gpu", "gfr_demand", "least"),
+    *("announced", "announced_kept", "announced_error_s", "announced_error_p90_s"),
+)
+"""What pages and files tell too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,9 @@ class Output:
 
 
 def spreads_of(rows: Sequence[Row]) -> dict[str, object]:
-    """Return the headline of a policy over its seeds, as data."""
+    """Return the numbers of a policy over its seeds, as data."""
     found: dict[str, object] = {"policy": rows[0]["policy"], "seeds": len(rows)}
-    for _, key, _ in SHOWN:
+    for key in (*(key for _, key, _ in SHOWN), *FURTHER):
         spread = Spread.over(rows, key)
         found[key] = None if spread is None else spread.as_data()
     return found

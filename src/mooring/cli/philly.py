@@ -45,12 +45,12 @@ def philly(choice: Choice, *, as_json: bool) -> int:
         except KeyboardInterrupt:
             interrupted = True
     found.sort(key=lambda row: runs.index((row.nodes, row.policy)))
+    if choice.figure and found:
+        _draw(found, choice.figure)
     if as_json:
         print_json([asdict(row) for row in found])
     else:
         _print_table(found, monotonic() - began_at)
-    if choice.figure and found:
-        _draw(found, choice.figure)
     if interrupted:
         raise KeyboardInterrupt
     return 0

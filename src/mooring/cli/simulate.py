@@ -16,7 +16,7 @@ from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.config import load_policy
 from mooring.model.queues import DEFAULT_QUEUE
-from mooring.report import Run, as_data, headline, write_page
+from mooring.report import Run, as_data, full_row, write_page
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
@@ -95,18 +95,21 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         task = bar.add_task("seconds of the cluster", total=None if end == inf else int(end))
         live = control.live(trial, lambda done: bar.advance(task, done))
         bar.advance(task, max(live.run.loop.now, 0))
+        teller = Teller(Terminal().print)
         if control.pace and not output.as_json:
-            live.run.loop.listen(Teller(Terminal().print).hear)
-        is_whole = live.go(end, halt, control.pace)
+            live.run.loop.listen(teller.hear)
+        is_whole = live.go(end, lambda: halt() or teller.is_alone, control.pace)
         if control.save:
             save(live, control.save)
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
     data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
-    if output.as_json:
-        print_json(data)
-    else:
-        _print_run(outcome, monotonic() - began, control.save)
-    _write([outcome], output, data)
+    try:
+        _write([outcome], output, data)
+    finally:  # a full disk does not take the numbers away, nor a closed pipe the files
+        if output.as_json:
+            print_json(data)
+        else:
+            _print_run(outcome, monotonic() - began, control.save)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -174,20 +177,17 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     done, is_whole = run_trials(trials, jobs)
     by_policy, worse = _by_policy(done), got_worse(done)
     data = _comparison(by_policy, worse) | {"is_whole": is_whole}
-    if done:
-        data |= _remarks(done[0])
-    if output.as_json:
-        print_json(data)
-    else:
+    took = f"{counted(len(done), 'run')} in {monotonic() - began:.1f} s."
+    part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
+    try:
         if done:
-            _print_comparison(by_policy, worse)
-        part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
-        Terminal().print(f"\n{counted(len(done), 'run')} in {monotonic() - began:.1f} s.{part}")
-        if done:
-            _tell_of_emptiness(done[0].trial, Terminal())
-            tell(done[0].remarks, Terminal())
-    if done:
-        _write(done, output, data)
+            data |= _remarks(done[0])
+            _write(done, output, data)
+    finally:
+        if output.as_json:
+            print_json(data)
+        else:
+            _print_comparison(done, worse, took + part)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -198,7 +198,7 @@ def _comparison(
 ) -> dict[str, object]:
     """Return a comparison as data."""
     return {
-        "policies": [spreads_of(_headlines(some)) for some in by_policy],
+        "policies": [spreads_of(_rows(some)) for some in by_policy],
         "runs": [as_data(_run_of(each)) for some in by_policy for each in some],
         "worse": [
             {
@@ -219,15 +219,23 @@ def _run_of(outcome: Outcome) -> Run:
     return Run(trial.rules.name, outcome.summary, outcome.film, trial.seed)
 
 
-def _headlines(some: Sequence[Outcome]) -> list[dict[str, float | int | str | None]]:
-    return [headline(_run_of(each)) for each in some]
+def _rows(some: Sequence[Outcome]) -> list[dict[str, float | int | str | None]]:
+    return [full_row(_run_of(each)) for each in some]
 
 
-def _print_comparison(by_policy: Sequence[Sequence[Outcome]], worse: Sequence[Worse]) -> None:
+def _print_comparison(done: Sequence[Outcome], worse: Sequence[Worse], last: str) -> None:
     terminal = Terminal()
-    print_headlines(terminal, [_headlines(some) for some in by_policy])
+    if done:
+        print_headlines(terminal, [_rows(some) for some in _by_policy(done)])
+        _print_worse(terminal, worse, done[0].trial.rules.name)
+    terminal.print(f"\n{last}")
+    if done:
+        _tell_of_emptiness(done[0].trial, terminal)
+        tell(done[0].remarks, terminal)
+
+
+def _print_worse(terminal: Terminal, worse: Sequence[Worse], first: str) -> None:
     if worse:
-        first = by_policy[0][0].trial.rules.name
         terminal.print(f"\nWaits that got longest, against {first}:")
         rows = [
             (w.name, str(w.seed), w.policy, f"{w.before_s:,.0f} s", _told_after(w)) for w in worse

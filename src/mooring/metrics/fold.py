@@ -18,7 +18,7 @@ from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary,
 from mooring.metrics.tted import Gangs
 from mooring.metrics.waits import Waits
 from mooring.model.cluster import WHOLE
-from mooring.model.events import QueuesChanged, TasksChanged
+from mooring.model.events import NodeLeft, QueuesChanged, TasksChanged
 from mooring.model.plan import Evict, Reserved
 from mooring.model.workload import TaskState
 
@@ -115,6 +115,8 @@ class Metrics:
             if isinstance(event, QueuesChanged):
                 self._queues.set_queues(event.queues)
                 self._draw(event.queues)
+            elif isinstance(event, NodeLeft):
+                self._counts["node failures"] += at >= self.begin
             self._people.observe(event, at)
         self._pass(now)
         self._last = now
@@ -308,6 +310,7 @@ class Metrics:
             self._curve(),
             self._waits.worst(waiting),
             self._waits.not_started(waiting),
+            counts["node failures"],
         )
 
     def film(self) -> Film:
@@ -353,5 +356,6 @@ def _spread(values: OverTime) -> Spread:
 def _waited(job: Job, now: float) -> Waited:
     wait_s = max(now - job.submitted_at, 0.0)
     wanted, why = job.workload, job.reasons if job.runs_since is None else ()
-    is_waiting = job.runs_since is None
-    return Waited(wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s, is_waiting, why)
+    waits = job.runs_since is None
+    head = wanted.name, wanted.queue, job.gpus, job.submitted_at, wait_s
+    return Waited(*head, is_waiting=waits, reasons=why, has_place=waits and bool(job.seats))

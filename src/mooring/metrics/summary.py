@@ -31,6 +31,8 @@ class Waited:
     """It has not started: it waits still, or left."""
     reasons: tuple[Reason, ...] = ()
     """Then: why not, as was said last."""
+    has_place: bool = False
+    """It has not started, but has what it needs and is about to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +163,5 @@ class Summary:
     """Who waited longest, longest first; the first twenty."""
     not_started: tuple[Waited, ...]
     """The same of those who wait still, or left in vain."""
+    node_failures: int
+    """Times that a node left."""

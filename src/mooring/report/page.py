@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from mooring.metrics import numbers_of
 from mooring.metrics.frames import Film
 from mooring.metrics.summary import Summary, Waited
 from mooring.words import sentence
@@ -16,8 +17,15 @@ from mooring.words import sentence
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Row = dict[str, float | int | str | None]
 
 _PLACE = "/*DATA*/null"
+_COLOURS = 8
+"""That the page has."""
+_HEADLINE = (
+    *("gar_median", "sor", "sor_useful", "gfr", "mean_wait_s", "longest_wait_s", "started"),
+    *("waiting", "jtted", "evictions", "lost_gpu_hours", "jain"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +55,22 @@ def _waits(those: Sequence[Waited]) -> list[dict[str, Any]]:
     ]
 
 
-def headline(run: Run) -> dict[str, float | int | str | None]:
+def headline(run: Run) -> Row:
     """Return one row of the table that comes first."""
-    summary = run.summary
-    started = sum(curve.started for curve in summary.waits)
-    waits = sum((curve.mean or 0.0) * curve.started for curve in summary.waits)
-    return {
-        "policy": run.name,
-        "seed": run.seed,
-        "gar_median": summary.gar.median,
-        "sor": summary.sor,
-        "sor_useful": summary.sor_useful,
-        "gfr": summary.gfr.mean,
-        "mean_wait_s": waits / started if started else None,
-        "longest_wait_s": max((curve.longest for curve in summary.waits), default=0.0),
-        "started": summary.started,
-        "waiting": sum(curve.waiting for curve in summary.waits),
-        "jtted": summary.tted.time,
-        "evictions": summary.evictions.workloads,
-        "lost_gpu_hours": summary.evictions.lost_gpu_hours,
-        "jain": summary.fairness.jain,
-    }
+    row = full_row(run)
+    return {key: row[key] for key in ("policy", "seed", *_HEADLINE)}
+
+
+def full_row(run: Run) -> Row:
+    """Return all single numbers of a run, those of the headline first."""
+    numbers = numbers_of(run.summary)
+    first = {key: numbers[key] for key in _HEADLINE}
+    return {"policy": run.name, "seed": run.seed, **first, **numbers}
 
 
 def write_csv(runs: Sequence[Run]) -> str:
-    """Return the headline table as CSV."""
-    rows = [headline(run) for run in runs]
+    """Return a row for each run as CSV."""
+    rows = [full_row(run) for run in runs]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -92,13 +90,25 @@ def write_page(
         **(more or {}),
         "title": title,
         "about": about,
+        "queues": _queues(runs),
         "runs": [
-            as_data(_from_0(run)) | {"headline": headline(run), "film": _film(run)} for run in runs
+            as_data(_from_0(run)) | {"numbers": full_row(run), "film": _film(run)} for run in runs
         ],
     }
     text = json.dumps(_short(data), separators=(",", ":"), allow_nan=False)
     page = resources.files("mooring.report").joinpath("page.html").read_text("utf-8")
-    return page.replace(_PLACE, text.replace("</", "<\\/"))
+    return page.replace(_PLACE, text.replace("<", "\\u003c"))
+
+
+def _queues(runs: Sequence[Run]) -> list[str]:
+    """Return queues with a colour of their own: those that use most, over all runs."""
+    used: dict[str, float] = {}
+    for run in runs:
+        curve = run.summary.curve
+        for name, gpus in curve.queues:
+            used[name] = used.get(name, 0.0) + sum(gpus) * curve.step_s
+    names = sorted(used, key=lambda name: (-used[name], name))
+    return names if len(names) <= _COLOURS else names[: _COLOURS - 1]
 
 
 def _from_0(run: Run) -> Run:

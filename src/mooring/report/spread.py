@@ -44,7 +44,7 @@ class Spread:
     @classmethod
     def over(cls, rows: Iterable[Mapping[str, object]], key: str) -> Spread | None:
         """Return it of one column; None: no row has a number there."""
-        values = [value for row in rows if isinstance(value := row[key], int | float)]
+        values = [value for row in rows if isinstance(value := row.get(key), int | float)]
         return cls.of(values) if values else None
 
     def told(self, form: str) -> str:

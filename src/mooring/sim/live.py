@@ -106,7 +106,7 @@ class Live:
             if self.trial.journal:
                 stack.callback(self._close, *self._open())
             timing = _Pace(pace, loop.now, halt) if pace else None
-            while loop.next_at <= until:
+            while loop.next_at <= until and loop.next_at < inf:
                 if timing is not None:
                     timing.wait(loop.next_at)
                 if halt():

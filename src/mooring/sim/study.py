@@ -7,6 +7,7 @@ from itertools import chain, repeat
 from math import inf
 from typing import TYPE_CHECKING
 
+from mooring.config.reader import nearest
 from mooring.metrics import Summary
 from mooring.metrics.frames import Film
 from mooring.model.plan import Plan
@@ -21,7 +22,8 @@ from mooring.sim.own import Paths
 from mooring.sim.run import AT_ONCE, Delays
 from mooring.sim.traces import NOTHING, Reading, Remarks, read_trace
 from mooring.sim.traces import Options as TraceOptions
-from mooring.words import listed
+from mooring.sim.traces.intake import ANY_QUEUE
+from mooring.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -105,7 +107,9 @@ class Source:
         if self.trace:
             reading = read_trace(self.trace, self.folder, self.reading)
             if not reading.drafts:
-                raise StudyError(f"--trace {self.trace}: no work comes{self._window()}")
+                broken = counted(reading.left_out, "broken row")
+                told = f"; {broken} left out" if reading.left_out else ""
+                raise StudyError(f"--trace {self.trace}: no work comes{self._window()}{told}")
             return reading
         load = make_load(self.mix, seed, self.options)
         return Reading(_moved(load, self.reading) if self.reading.queues else load, 0)
@@ -120,6 +124,10 @@ class Source:
 def _moved(load: Load, reading: TraceOptions) -> Load:
     """Return a load with its work in other queues."""
     names = {queue.name: reading.queue(queue.name) for queue in load.queues}
+    for given, here in reading.queues:
+        if given not in (ANY_QUEUE, *names):
+            near = nearest(given, names) or f"; there are {listed(list(names))}"
+            raise StudyError(f"--queue {given}={here}: no work is in queue {given}{near}")
     kept = [queue for queue in load.queues if queue.name in names.values()]
     known = {queue.name for queue in kept}
     new = [Queue(name) for name in dict.fromkeys(names.values()) if name not in known]

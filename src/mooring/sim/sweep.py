@@ -17,26 +17,25 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import mooring
-from mooring.metrics.waits import BUCKETS
+from mooring.metrics import numbers_of
 from mooring.sim.far import LOCAL, far_of, run_far
+from mooring.sim.live import Live
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.openb import StudyError
 from mooring.sim.parallel import run_all
 from mooring.sim.release import release
-from mooring.sim.study import Trial, run_trial
+from mooring.sim.study import Trial, outcome_of
 from mooring.sim.traces import Options as TraceOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from mooring.metrics import Summary
     from mooring.sim.study import Outcome
 
 Row = dict[str, float | int | str | None]
 TEXTS = ("cell", "policy", "work", "code")
 """Columns that are no numbers."""
 KEYS = ("cell", "policy", "work", "gpus", "load", "seed")
-_QUANTILES = ("p50", "p90", "p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,61 +65,30 @@ def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> R
     """Run a cell; return its row."""
     if cell.code and cell.code != release():
         raise StudyError(f"a worker has {release()}, and here is {cell.code}: install the same")
-    began = monotonic()
-    return row_of(cell, run_trial(cell.trial, tick), monotonic() - began)
+    began, live = monotonic(), Live(cell.trial, tick)
+    outcome = outcome_of(live, is_whole=live.go(cell.trial.until_s))
+    return row_of(cell, live, outcome, monotonic() - began)
 
 
-def row_of(cell: Cell, outcome: Outcome, took_s: float) -> Row:
-    """Return the row of a cell that has been run."""
-    trial, summary = cell.trial, outcome.summary
+def row_of(cell: Cell, live: Live, outcome: Outcome, took_s: float) -> Row:
+    """Return the row of a cell that has been run.
+
+    Its GPUs are those of all nodes: how many are healthy in the mean depends on seed and policy.
+    """
+    trial = cell.trial
     source = trial.source
     return {
         "cell": cell.key,
         "policy": trial.rules.name,
         "work": f"trace {source.trace}" if source.trace else f"mix {source.mix}",
-        "gpus": round(summary.gpus) if source.trace else source.options.gpus,
+        "gpus": sum(len(node.devices) for node in live.run.start.nodes),
         "load": None if source.trace else source.options.load,
         "seed": trial.seed,
-        **_numbers(summary),
+        **numbers_of(outcome.summary),
         "left_out": outcome.remarks.left_out,
         "took_s": round(took_s, 3),
         "code": release(),
     }
-
-
-def _numbers(summary: Summary) -> Row:
-    """Return all single numbers of a summary, by the names that `headline` has for some."""
-    waits = {curve.bucket: curve for curve in summary.waits}
-    started = sum(curve.started for curve in summary.waits)
-    waited = sum((curve.mean or 0.0) * curve.started for curve in summary.waits)
-    row: Row = {
-        "submitted": summary.submitted,
-        "started": summary.started,
-        "ended": summary.ended,
-        "gar_median": summary.gar.median,
-        "gar_mean": summary.gar.mean,
-        "sor": summary.sor,
-        "sor_run": summary.sor_run,
-        "sor_useful": summary.sor_useful,
-        "gfr": summary.gfr.mean,
-        "gfr_gpu": summary.gfr_gpu,
-        "gfr_demand": summary.gfr_demand,
-        "mean_wait_s": waited / started if started else None,
-        "longest_wait_s": max((curve.longest for curve in summary.waits), default=0.0),
-        "waiting": sum(curve.waiting for curve in summary.waits),
-        "jtted": summary.tted.time,
-        "jtted_nodes": summary.tted.nodes,
-        "jtted_leaves": summary.tted.leaves,
-        "evictions": summary.evictions.workloads,
-        "lost_gpu_hours": summary.evictions.lost_gpu_hours,
-        "jain": summary.fairness.jain,
-        "least": summary.fairness.least,
-    }
-    for bucket in BUCKETS:
-        curve = waits.get(bucket)
-        for name in _QUANTILES:
-            row[f"{name}_{bucket}_s"] = None if curve is None else getattr(curve, name)
-    return row
 
 
 def run_cells(

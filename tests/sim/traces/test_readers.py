@@ -201,7 +201,7 @@ def test_chronus_has_deadlines_in_minutes(read: Callable[..., Reading]) -> None:
         "job-0": (2, 600 + 2700),
     }
     assert [queue.name for queue in reading.load.queues] == ["u1", "u2"]
-    assert reading.notes == ("1 row passed over: no GPU asked for",)
+    assert reading.notes[0] == "1 row passed over: no GPU asked for"
 
 
 def test_dlrm_instances_stand_until_they_are_deleted(read: Callable[..., Reading]) -> None:

@@ -320,7 +320,7 @@ def test_a_workload_with_a_broken_group_is_left_out_whole(tmp_path: Path) -> Non
     assert [arrival.workload.name for arrival in reading.load.arrivals] == ["c"]
     assert reading.left_out == 4
     assert reading.rows == 6
-    assert reading.notes == ("1 row passed over: another row of the same workload is broken",)
+    assert reading.notes[0] == "1 row passed over: another row of the same workload is broken"
 
 
 def test_queues_that_no_table_names_are_there(tmp_path: Path) -> None:
@@ -361,3 +361,38 @@ def test_rows_may_be_in_any_order(tmp_path: Path) -> None:
 )
 def test_tables_stand_beside_each_other(tmp_path: Path, name: str, nodes: str) -> None:
     assert beside(tmp_path / name, "nodes") == tmp_path / nodes
+
+
+def test_all_mistakes_of_a_row_are_told(tmp_path: Path) -> None:
+    trace = tmp_path / "mine.csv"
+    trace.write_text(
+        "name,at,run_s,queue,priority,tasks,gpus\nb,x,10,q,high,-2,8\n,5,10,q,,1,1.5\n"
+    )
+    with pytest.raises(TraceError) as error:
+        read_trace(str(trace), ".")
+    told = [mistake.path for mistake in error.value.mistakes]
+    rows = {2: ("at", "priority", "tasks"), 3: ("name", "gpus")}
+    assert sorted(told) == sorted(f"line {n}, column {c}" for n, some in rows.items() for c in some)
+
+
+def test_a_queue_that_nobody_is_in_is_told(tmp_path: Path) -> None:
+    trace = tmp_path / "mine.csv"
+    trace.write_text("name,at,run_s,gpus,queue\na,0,10,8,research\nb,0,10,8,\n")
+    for wrong, told in (("reserch", "did you mean 'research'?"), ("x", "; there are research")):
+        with pytest.raises(TraceError, match=f"no work of mine is in queue {wrong}") as error:
+            read_trace(str(trace), ".", Options(queues=((wrong, "here"),)))
+        assert told in str(error.value)
+    assert read_trace(str(trace), ".", Options(queues=(("research", "here"), ("*", "b")))).drafts
+
+
+def test_nodes_are_taken_of_traces_that_have_some(tmp_path: Path) -> None:
+    trace, other = tmp_path / "mine.csv", tmp_path / "other.csv"
+    for file in (trace, other):
+        file.write_text("name,at,run_s,gpus\na,0,10,8\n")
+    with pytest.raises(TraceError, match="it has no nodes of its own"):
+        read_trace(str(trace), ".", Options(nodes_of=str(other)))
+    assert "it names no nodes, and gets 1 node of 8 GPUs" in read_trace(str(trace), ".").notes[0]
+    (tmp_path / "other.nodes.csv").write_text("name,gpus\nn,16\n")
+    taken = read_trace(str(trace), ".", Options(nodes_of=str(other)))
+    assert [len(node.devices) for node in taken.load.nodes] == [16]
+    assert not taken.notes

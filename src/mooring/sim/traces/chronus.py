@@ -36,7 +36,7 @@ def read(files: Files, intake: Intake) -> Reading:
         pattern = Workload(
             "",
             gang(gpus or 1, options.gpus),
-            options.queue(cells.need("user", name)),
+            intake.queue(cells.need("user", name)),
             priority=PRIORITIES[kind],
             deadline_at=at + within - options.since_s if PRIORITIES[kind] else None,
         )

@@ -64,7 +64,8 @@ class Table:
     @property
     def form(self) -> Form:
         """Return which columns there are."""
-        return Form(self.needs, tuple(self.columns), tuple(self.prefixes))
+        readers = {column: self.reader(column) for column in self.columns}
+        return Form(self.needs, tuple(self.columns), tuple(self.prefixes), readers)
 
     def kind(self, column: str) -> Kind:
         """Return what stands in a column."""

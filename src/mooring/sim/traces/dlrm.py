@@ -43,7 +43,7 @@ def read(files: Files, intake: Intake) -> Reading:
     the end. The trace has no nodes: the side with GPUs gets as many as asked for or as its peak
     needs, the side without always as its peak needs.
     """
-    taken, options = Names(), intake.options
+    taken = Names()
 
     def draft(cells: Cells) -> Draft:
         at = cells.take("creation_time", _AMOUNT, 0.0)
@@ -51,7 +51,7 @@ def read(files: Files, intake: Intake) -> Reading:
         if ends_at < at:
             raise cells.wrong("deletion_time", f"give a time from {at:g} on: it began then")
         app = cells.need("app_name", name)
-        pattern = _pattern(_shape_of(cells), options.queue(""), app)
+        pattern = _pattern(_shape_of(cells), intake.queue(""), app)
         return Draft(at, taken.take(cells, "instance_sn"), pattern, ends_at=ends_at)
 
     intake.drafts = [made for _, made in intake.rows(files.main, draft, _FORM)]

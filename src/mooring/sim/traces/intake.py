@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mooring.config.reader import Mistake
+from mooring.config.reader import Mistake, nearest
 from mooring.model.cluster import WHOLE, Device, Node
 from mooring.model.events import Ended, Event
 from mooring.model.queues import DEFAULT_QUEUE, Queue
@@ -22,7 +22,8 @@ from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.topology import Topology
 from mooring.model.workload import PodGroup, Shape, Workload
 from mooring.sim.load import Arrival, Load
-from mooring.sim.traces.rows import Cells, Faults, Form, read_rows
+from mooring.sim.traces.rows import Cells, Faults, Form, TraceError, read_rows
+from mooring.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -196,6 +197,8 @@ class Intake:
         self._faults = Faults(skip=options.skip_broken)
         self._rows = 0
         self._files: dict[Path, None] = {}
+        self._given: dict[str, None] = {}
+        """Queues in the trace."""
 
     def rows(self, path: Path, make: Callable[[Cells], T], form: Form) -> Iterator[tuple[int, T]]:
         """Yield the line of every row, and what `make` makes of it."""
@@ -206,6 +209,22 @@ class Intake:
             self._rows += is_main
             yield line, made
         self._rows += (self._faults.count - before) * is_main
+
+    def queue(self, given: str, otherwise: str = "") -> str:
+        """Return the queue here of a queue in the trace; `otherwise` if no mapping names it."""
+        self._given[given] = None
+        return self.options.queue(given, otherwise)
+
+    def _check_queues(self) -> None:
+        """Raise an error if a queue is mapped in which no work is."""
+        there = [name for name in self._given if name]
+        for given, here in self.options.queues:
+            if self.drafts and given not in (ANY_QUEUE, *there):
+                near = nearest(given, there) or (
+                    f"; there are {listed(sorted(there))}" if there else "; it names none: give *"
+                )
+                problem = f"no work of {self.name} is in queue {given}{near}"
+                raise TraceError.about(f"--queue {given}={here}", problem)
 
     def note(self, count: int, words: str) -> None:
         """Say how many rows are passed over, and why."""
@@ -240,6 +259,7 @@ class Intake:
 
     def reading(self, cluster: Cluster) -> Reading:
         """Return what came of it."""
+        self._check_queues()
         return Reading(
             Load(
                 self.name,

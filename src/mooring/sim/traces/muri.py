@@ -21,7 +21,7 @@ _MILLISECONDS = number()
 def read(files: Files, intake: Intake) -> Reading:
     """Read a list; its times are milliseconds."""
     taken, options = Names(), intake.options
-    queue = options.queue("")
+    queue = intake.queue("")
 
     def draft(cells: Cells) -> Draft:
         gpus, priority = cells.need("num_gpu", _GPUS), cells.take("priority", _PRIORITY, 0)

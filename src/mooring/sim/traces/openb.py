@@ -93,7 +93,7 @@ def read(files: Files, intake: Intake) -> Reading:
         at, ended = cells.need("creation_time", _SECONDS), cells.need("deletion_time", _SECONDS)
         began = cells.take("scheduled_time", _SECONDS, inf)
         qos = cells.take("qos", name, "")
-        pattern = _pattern(pod_of(cells).groups, qos, intake.options.queue(qos, DEFAULT_QUEUE.name))
+        pattern = _pattern(pod_of(cells).groups, qos, intake.queue(qos, DEFAULT_QUEUE.name))
         pod = taken.take(cells, "name")
         if began == inf:
             return Draft(at, pod, pattern, ends_at=ended)

@@ -30,7 +30,7 @@ def read(files: Files, intake: Intake) -> Reading:
     options = intake.options
 
     def draft(cells: Cells) -> Draft:
-        queue = options.queue(cells.need("cluster", name))
+        queue = intake.queue(cells.need("cluster", name))
         pattern = _pattern(cells.need("num_gpus", _GPUS), options.gpus, queue)
         at, run_s = cells.need("timestamp", moment), cells.need("duration", _SECONDS)
         return Draft(at, "", pattern, run_s)
@@ -48,7 +48,7 @@ def _weights(files: Files, intake: Intake) -> dict[str, float]:
     if path:
         rows = intake.rows(path, _virtual_cluster, _VC_FORM)
         for _, (queue, nodes) in rows:
-            weights[intake.options.queue(queue)] += nodes
+            weights[intake.queue(queue)] += nodes
     return {queue: float(nodes) for queue, nodes in weights.items()}
 
 

@@ -12,6 +12,7 @@ from mooring.sim.traces import chronus, dlrm, muri, nodelists, openb, philly, ti
 from mooring.sim.traces.files import ENDS, Files, stem_of
 from mooring.sim.traces.intake import Intake, Options, Reading, mean_gpus, span_of
 from mooring.sim.traces.rows import TraceError, columns_of, kind_of
+from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,6 +111,11 @@ class Found:
     family: Family | None = None
     """None: it is in the tidy format."""
 
+    @property
+    def has_nodes(self) -> bool:
+        """Return whether it says on which nodes it ran."""
+        return self.family.own_nodes if self.family else tidy.beside(self.path, "nodes").is_file()
+
     def read(self, options: Options = DEFAULTS) -> Reading:
         """Read it."""
         intake = Intake(self.name, options)
@@ -156,12 +162,14 @@ def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> 
 
 def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> Reading:
     """Read a trace by name or file; `folder` is where traces are looked for by name."""
-    reading = find(given, folder).read(options)
+    trace = find(given, folder)
+    reading = trace.read(options)
     if not options.nodes_of:
-        return reading
-    other = find(options.nodes_of, folder).read(
-        Options(options.nodes, options.gpus, skip_broken=options.skip_broken)
-    )
+        return reading if trace.has_nodes or options.nodes else _with_note(reading, options)
+    found = find(options.nodes_of, folder)
+    if not found.has_nodes:
+        raise TraceError.about(f"--nodes-of {options.nodes_of}", "it has no nodes of its own")
+    other = found.read(Options(options.nodes, options.gpus, skip_broken=options.skip_broken))
     nodes, topology = other.load.nodes, other.load.topology
     return Reading(
         replace(reading.load, nodes=nodes, topology=topology),
@@ -172,6 +180,14 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         reading.drafts,
         (*reading.files, *other.files),
     )
+
+
+def _with_note(reading: Reading, options: Options) -> Reading:
+    """Return a trace without nodes, saying how many it got."""
+    some = counted(len(reading.load.nodes), "node")
+    gpus = f"{options.gpus} GPUs" if options.gpus > 1 else "one GPU"
+    note = f"it names no nodes, and gets {some} of {gpus}; --nodes says how many"
+    return replace(reading, notes=(*reading.notes, note))
 
 
 # ── in short ─────────────────────────────────────────────────────────────────────────────────────

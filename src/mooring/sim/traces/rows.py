@@ -11,8 +11,9 @@ import csv
 import gzip
 import json
 import zlib
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +30,7 @@ from mooring.config.units import AMOUNT_MOST, COUNT_MOST
 from mooring.sim.traces import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 T = TypeVar("T")
@@ -64,13 +65,14 @@ class Faults:
         self.mistakes: list[tuple[str, Mistake]] = []
         """The first of them, and the files they are in."""
 
-    def add(self, path: Path, line: int, error: CellError) -> None:
+    def add(self, path: Path, line: int, errors: Iterable[CellError]) -> None:
         """Write a broken row down; enough of them end the reading."""
         self.count += 1
-        if len(self.mistakes) < LISTED_MOST:
-            column = f", column {error.column}" if error.column else ""
-            mistake = Mistake(f"line {line}{column}", show(error.value), error.fix)
-            self.mistakes.append((str(path), mistake))
+        if self.count <= LISTED_MOST:
+            for error in errors:
+                column = f", column {error.column}" if error.column else ""
+                mistake = Mistake(f"line {line}{column}", show(error.value), error.fix)
+                self.mistakes.append((str(path), mistake))
         elif not self.skip:
             self.settle(path)
 
@@ -93,6 +95,21 @@ class Form:
     """What else there may be; None: anything, of which only the known is read."""
     prefixes: tuple[str, ...] = ()
     """Any column that begins so is taken too."""
+    readers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Of columns, so that all mistakes of a row can be told."""
+
+    def others(self, cells: Cells, first: CellError) -> Iterator[CellError]:
+        """Yield what is wrong with a row beside the first mistake."""
+        for column, read in self.readers.items():
+            if column == first.column:
+                continue
+            try:
+                if column in self.needs:
+                    cells.need(column, read)
+                else:
+                    cells.take(column, read, None)
+            except CellError as error:
+                yield error
 
     def check(self, columns: Iterable[str]) -> None:
         """Raise `CellError` for a column that is not known."""
@@ -164,7 +181,8 @@ def read_rows(
                 raise values
             made = make(Cells(values))
         except CellError as error:
-            faults.add(path, line, error)
+            more = () if isinstance(values, CellError) else form.others(Cells(values), error)
+            faults.add(path, line, (error, *more))
         else:
             yield line, made
     faults.settle(path)

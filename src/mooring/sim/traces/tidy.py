@@ -138,7 +138,7 @@ class _Workloads:
             raise cells.wrong("ends_at", f"give a time from {at:g} on: it comes then")
         if "deadline_at" in given:
             given["deadline_at"] -= self._intake.options.since_s
-        queue = self._intake.options.queue(cells.take("queue", WORKLOADS.reader("queue"), ""))
+        queue = self._intake.queue(cells.take("queue", WORKLOADS.reader("queue"), ""))
         pattern = _pattern((group,), queue, tuple(given.items()))
         return Draft(at, name, pattern, run_s, ends_at)
 
