@@ -73,7 +73,7 @@ class Mooring:
     def start(self, site: Site) -> None:
         """Start it, as its service account."""
         flags = ["--kubeconfig", str(self._account), "--namespace", HOME, "--listen", "127.0.0.1:0"]
-        site.spawn(self.process, [sys.executable, "-m", "mooring.cli", "run", *flags])
+        site.spawn(self.process, [sys.executable, "-m", "mooring", "run", *flags])
 
 
 ALL: tuple[Scheduler, ...] = (Ceiling(), KubeScheduler(), Mooring())

@@ -665,9 +665,31 @@ def test_ctrl_c_ends_quietly(
     assert (result.code, result.err) == (130, "")
 
 
+def test_ctrl_c_ends_quietly_also_while_all_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "mooring.cli", Slow())
+    assert import_module("mooring.__main__").main() == 130
+
+
+def test_all_mistakes_in_options_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--cluster", "-8", "--load", "x", "--mix", "labb", "--polciy", "fifo"]
+    assert main(["simulate", *wrong]) == 2
+    told = capsys.readouterr().err.splitlines()
+    starts = [line.removeprefix("mooring simulate: ") for line in told]
+    assert starts[0] == "argument --cluster: '-8' is no whole number from 8 to 1000000."
+    assert starts[1] == "argument --load: 'x' is no number from 0."
+    assert starts[2].startswith("argument --mix: invalid choice: 'labb'")
+    assert starts[2].endswith("; did you mean 'lab'?")
+    assert starts[3].startswith("--polciy fifo: this means nothing here; did you mean '--policy'?")
+    assert starts[3].endswith("All options: mooring simulate --help")
+
+
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the real program, with an interpreter of its own."""
-    line = command.replace("mooring", f"{sys.executable} -m mooring.cli")
+    line = command.replace("mooring", f"{sys.executable} -m mooring")
     env = {**os.environ, "COLUMNS": "80", **environment}
     return subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, env=env, check=False

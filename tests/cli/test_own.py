@@ -71,7 +71,10 @@ def test_one_run_by_an_own_order(capsys: Captured) -> None:
         (["simulate", "--policy", "score=mine.py:fullest"], "there is no function fullest"),
         (["simulate", "--policy", "score=mine.py:largest_first"], "cannot be called with nodes"),
         (["compare", "--policy", "default", "x=,order=yours.py:f"], "there is no file yours.py"),
-        (["compare", "--policy", "x=fifo", "x=default"], "two policies x; give one a name"),
+        (
+            ["compare", "--policy", "x=fifo", "x=default"],
+            "two policies x; give one another name: NAME=default",
+        ),
         (["simulate", "--policy", "nobody,score=mine.py:emptiest"], "no such policy: fifo"),
         (["simulate", "--policy", "kai.yaml,score=mine.py:emptiest"], "not with kai"),
         (

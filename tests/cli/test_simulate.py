@@ -269,6 +269,12 @@ def test_work_in_a_queue_that_a_policy_has_not_got_is_told(
             ["sweep", "rows.csv", "--trace", "x.csv", "--load", "0.5", "1", "--cluster", "8"],
             "--cluster and --load say nothing with --trace",
         ),
+        (["simulate", "--trace", "x.csv", "--mix", "lab"], "--mix says nothing with --trace"),
+        (
+            ["simulate", "--trace", "x.csv", "--since", "20d", "--until", "10d"],
+            "--until: that is 10.0 days before --since: give a later time",
+        ),
+        (["measure", "x.journal", "--since", "1h", "--until", "1h"], "--until: that is --since"),
         (["simulate", "--load", "0"], "'0' is no number above 0"),
         (["simulate", "--report", "no/such/x.html"], "there is no folder no/such"),
         (["simulate", "--report", "x.csv"], "give a name that ends in .html or .htm"),
@@ -339,7 +345,41 @@ def test_work_of_one_trace_on_the_nodes_of_another(tmp_path: Path, capsys: Captu
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "x").write_text("")
     assert main(["simulate", *SMALL, "--out", str(tmp_path / "x")]) == 2
-    assert f"--out {tmp_path / 'x'}: File exists" in capsys.readouterr().err
+    assert f"--out {tmp_path / 'x'}: this is a file; give a folder" in capsys.readouterr().err
+
+
+def test_all_places_that_cannot_be_are_told(tmp_path: Path, capsys: Captured) -> None:
+    where = {f"--{name}": f"{tmp_path}/no/x" for name in ("journal", "save")}
+    where |= {"--report": f"{tmp_path}/no/x.html", "--data": f"{tmp_path}/x.txt"}
+    options = [word for pair in where.items() for word in pair]
+    assert main(["simulate", *SMALL, *options]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert {line.split()[0] for line in told} == set(where)
+
+
+def test_all_policies_that_there_are_not_are_told(capsys: Captured) -> None:
+    assert main(["compare", *SMALL, "--policy", "fifoo", "fifo", "ordr=a.py:f"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("--policy fifoo: there is no such file")
+    assert first.endswith("did you mean 'fifo'?")
+    assert second.endswith("did you mean 'order'?")
+
+
+def test_gpus_that_there_are_and_were_are_told(capsys: Captured) -> None:
+    assert main(["simulate", *SMALL, "--node-failures", "3000", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["node_failures"] > 0
+    assert main(["simulate", *SMALL, "--node-failures", "3000"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    failed = f"{told['node_failures']} node failures)"
+    assert f"of 64 GPUs ({told['gpus']:.0f} in the mean: {failed}" in words
+
+
+def test_who_has_a_place_and_has_not_begun_is_told_so(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "one.csv").write_text(ONE)
+    options = ["--trace", str(tmp_path / "one.csv"), "--nodes", "1", "--days", "0.0001"]
+    assert main(["simulate", *options]) == 0
+    assert "It has its place, and is about to start." in capsys.readouterr().out
 
 
 # -- stopped, saved and continued -----------------------------------------------------------------
@@ -410,6 +450,20 @@ def test_ctrl_c_keeps_what_there_is_and_saves_it(tmp_path: Path) -> None:
     assert main(["replay", str(journal)]) == 0
 
 
+def test_a_run_with_a_journal_can_be_continued_again_and_again(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Its journal goes on, so where it stands is saved too, though nobody says so."""
+    file, journal = tmp_path / "a.run", tmp_path / "journal"
+    first = ["--stop-at", "30m", "--save", str(file), "--journal", str(journal)]
+    assert main(["simulate", *SMALL, *first]) == 0
+    assert "To go on: mooring simulate --continue" in capsys.readouterr().out
+    for stop in (["--stop-at", "1h"], ["--stop-at", "2h"], []):
+        assert main(["simulate", "--continue", str(file), *stop]) == 0
+        assert ("To go on" in capsys.readouterr().out) == bool(stop)
+    assert main(["replay", str(journal)]) == 0
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_keeps_the_runs_that_are_done(jobs: str) -> None:
     """Of a thousand runs; how many that are is a matter of luck."""
@@ -444,6 +498,19 @@ def test_a_pace_makes_it_last_and_tells_what_happens(capsys: Captured) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert any(re.fullmatch(r"day 1 \d\d:\d\d:\d\d  \S+ starts \d+ tasks? on .*", x) for x in lines)
     assert any(line.endswith(" ends") for line in lines)
+
+
+ONE = "name,at,run_s,tasks,gpus\na,0,60,1,8\n"
+
+
+def test_a_pace_ends_with_the_work(tmp_path: Path, capsys: Captured) -> None:
+    """A trace that runs until all is done has no end that could be waited for."""
+    (tmp_path / "one.csv").write_text(ONE)
+    paced = ["--nodes", "1", "--pace", "3600"]
+    process = started("simulate", "--trace", str(tmp_path / "one.csv"), *paced)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "a ends" in out
 
 
 def test_a_given_cost_of_decisions_makes_everybody_wait(capsys: Captured) -> None:

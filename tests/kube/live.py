@@ -73,7 +73,7 @@ class Live:
             **({"policy": str(self.policy)} if self.policy.exists() else {}),
             **{key.replace("_", "-"): value for key, value in flags.items()},
         }
-        argv = [sys.executable, "-m", "mooring.cli", "run", *more]
+        argv = [sys.executable, "-m", "mooring", "run", *more]
         for key, value in flags.items():
             argv += [f"--{key}", value]
         self.plane.log(name).unlink(missing_ok=True)

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mooring.sim.openb import (
-    LOADS,
-    POLICIES,
-    Curve,
-    Run,
-    StudyError,
-    Traces,
-    load,
-    order_of,
-    run_all,
-    run_one,
-)
+from mooring.sim.errors import StudyError
+from mooring.sim.openb import LOADS, POLICIES, Curve, Run, Traces, load, order_of, run_all, run_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -322,11 +312,11 @@ def test_a_wrong_file_is_told(folder: Path, name: str, text: str, words: str) ->
 )
 def test_a_broken_file_is_told(folder: Path, data: bytes) -> None:
     (folder / "openb-2023" / "openb_pod_list_default.csv.gz").write_bytes(data)
-    with pytest.raises(StudyError, match="cannot be read"):
+    with pytest.raises(StudyError, match=r"cannot be read|not compressed by gzip"):
         load(str(folder), "default")
 
 
 def test_a_file_in_another_encoding_is_told(folder: Path) -> None:
     (folder / "arrivals_default.csv").write_bytes(b"seed,pod\n1,\xff\xfe\n")
-    with pytest.raises(StudyError, match="cannot be read"):
+    with pytest.raises(StudyError, match="no text in UTF-8"):
         load(str(folder), "default")

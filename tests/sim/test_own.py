@@ -11,7 +11,7 @@ from mooring.engine import Engine
 from mooring.model.events import NodeJoined, Submitted
 from mooring.model.plan import Bind
 from mooring.model.workload import Workload
-from mooring.sim.openb import StudyError
+from mooring.sim.errors import StudyError
 from mooring.sim.own import Said, own_of
 from tests.build import picture, task
 

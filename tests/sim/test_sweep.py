@@ -16,9 +16,9 @@ import pytest
 from mooring.cli import main
 from mooring.cli.sweep import tell_strangers
 from mooring.sim import far, sweep
+from mooring.sim.errors import StudyError
 from mooring.sim.far import run_far
 from mooring.sim.mixes import Options
-from mooring.sim.openb import StudyError
 from mooring.sim.study import NAMED, Source, Trial
 from mooring.sim.sweep import Cell, Results, run_cell, strangers
 from tests.sim.traces.test_readers import write_traces
@@ -110,7 +110,7 @@ def test_ctrl_c_leaves_whole_rows_and_the_next_call_goes_on(
 ) -> None:
     file = tmp_path / "x.jsonl"
     seeds = ["--seed", *map(str, range(500)), "--jobs", "2"]
-    asked = [sys.executable, "-m", "mooring.cli", "sweep", str(file), *GRID, *seeds]
+    asked = [sys.executable, "-m", "mooring", "sweep", str(file), *GRID, *seeds]
     process = subprocess.Popen(asked, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while process.poll() is None and not (file.exists() and file.stat().st_size):
         sleep(0.05)

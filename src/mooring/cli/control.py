@@ -147,7 +147,9 @@ def continued(
     if arguments.stop_at < state.now:
         what = f"the run stands at {state.now:,.0f} s already: give a later time, or leave it out"
         raise ContinueError(f"--stop-at: {what}")
-    return trial, Control(arguments.stop_at, arguments.save, arguments.pace, state)
+    # A journal goes on with its run: who stood where it was before could not go on any more.
+    save = arguments.save or (arguments.saved if trial.journal else "")
+    return trial, Control(arguments.stop_at, save, arguments.pace, state)
 
 
 class ContinueError(Exception):

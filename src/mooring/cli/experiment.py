@@ -20,7 +20,8 @@ from mooring.cli.lead import (
     write_leads,
 )
 from mooring.cli.show import Terminal, print_json, progress, table
-from mooring.sim.openb import LOADS, POLICIES, Run, StudyError, Traces, load, run_all
+from mooring.sim.errors import StudyError
+from mooring.sim.openb import LOADS, POLICIES, Run, Traces, load, run_all
 from mooring.words import counted, listed
 
 if TYPE_CHECKING:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-from mooring.sim.openb import StudyError
+from mooring.sim.errors import StudyError
+
+
+class Place(NamedTuple):
+    """A file that is to be written."""
+
+    option: str
+    path: str
+    ends: tuple[str, ...] = ()
 
 
 def need_folder(option: str, path: str, *ends: str) -> None:

@@ -14,6 +14,7 @@ from mooring.cli.sweep import tell_strangers
 from mooring.report.kant import groups_of, verdicts
 from mooring.report.kant_figure import draw
 from mooring.report.kant_page import write_html, write_markdown
+from mooring.sim.errors import StudyError
 from mooring.sim.kant import (
     DAYS,
     GPUS,
@@ -26,7 +27,6 @@ from mooring.sim.kant import (
     key_of,
     run_cell,
 )
-from mooring.sim.openb import StudyError
 from mooring.sim.parallel import run_all
 from mooring.sim.sweep import Results
 from mooring.words import counted
@@ -118,10 +118,11 @@ def _run(missing: Sequence[Cell], jobs: int, add: Callable[[Row], None]) -> None
 def _write(choice: Choice, groups: Sequence[Group]) -> None:
     setting = choice.setting
     seeds = counted(len(dict.fromkeys(setting.seeds)), "seed")
-    about = (
-        f"{setting.days:g} days after a warm-up of {setting.warm_up:g}; means over {seeds} with "
-        f"95 % confidence intervals, in brackets the change against {POLICIES[0]}, seed by seed."
-    )
+    many = len(dict.fromkeys(setting.seeds)) > 1
+    means = f"means over {seeds} with 95 % confidence intervals" if many else seeds
+    against = f"the change against {POLICIES[0]}{', seed by seed' * many}"
+    days = f"{setting.days:g} {'day' if setting.days == 1 else 'days'}"
+    about = f"{days} after a warm-up of {setting.warm_up:g}; {means}, in brackets {against}."
     if choice.report:
         write = write_markdown if choice.report.endswith(".md") else write_html
         write_text(choice.report, write(about, groups))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from mooring.cli.files import write_text
 from mooring.cli.show import Terminal, table
 from mooring.report.dots import Panel, draw_dots
-from mooring.sim.openb import LOADS, StudyError
+from mooring.sim.errors import StudyError
+from mooring.sim.openb import LOADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,21 +18,20 @@ from mooring.cli.demo import GPUS, REPORT, Demo, demo
 from mooring.cli.experiment import Choice, openb
 from mooring.cli.kant import add_kant, choice_of, kant
 from mooring.cli.kube import add_run, add_snapshot
-from mooring.cli.measure import add_options, measure, stretch_of
+from mooring.cli.measure import add_options, check_window, measure, stretch_of
 from mooring.cli.numbers import Output
 from mooring.cli.parser import Parser
 from mooring.cli.philly import Choice as PhillyChoice
 from mooring.cli.philly import philly
 from mooring.cli.policy import Standing, check_policy, show_policy
 from mooring.cli.replay import replay_file
+from mooring.cli.rules import rules_of, rules_of_all
 from mooring.cli.show import print_json
 from mooring.cli.simulate import (
     add_files,
     add_load,
     compare,
     part,
-    rules_of,
-    rules_of_all,
     simulate,
     trial_of,
 )
@@ -50,8 +49,9 @@ from mooring.config.units import duration
 from mooring.engine import EventError
 from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
+from mooring.sim.errors import StudyError
 from mooring.sim.far import DASK, LOCAL, RAY
-from mooring.sim.openb import POLICIES, StudyError
+from mooring.sim.openb import POLICIES
 from mooring.sim.philly import NODES, ORDERS
 from mooring.sim.saved import SavedError
 from mooring.sim.settle import promises_of, standings_of
@@ -98,8 +98,10 @@ def _run(argv: Sequence[str] | None) -> int:
             ": ".join(filter(None, [error.source, mistake.path, mistake.value, mistake.fix]))
             for mistake in error.mistakes
         )
-    except (ContinueError, EventError, JournalError, SavedError, StudyError) as error:
+    except (ContinueError, EventError, JournalError, SavedError) as error:
         return _bad_input([str(error)])
+    except StudyError as error:
+        return _bad_input(str(error).splitlines())
 
 
 def _bad_input(lines: Iterable[str]) -> int:
@@ -402,6 +404,7 @@ def add_trace_options(to: argparse.ArgumentParser) -> None:
 
 def trace_options(arguments: argparse.Namespace) -> Options:
     """Return what was given by the options of `add_trace_options`."""
+    check_window(arguments.since, arguments.until)
     return Options(
         nodes=arguments.nodes,
         gpus=arguments.gpus,

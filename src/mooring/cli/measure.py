@@ -15,6 +15,7 @@ from mooring.journal import JournalError
 from mooring.metrics import Metrics
 from mooring.model.plan import Plan
 from mooring.report import Run, as_data, headline, write_page
+from mooring.sim.errors import StudyError
 from mooring.words import counted
 
 if TYPE_CHECKING:
@@ -127,6 +128,13 @@ def _about(runs: Sequence[Run]) -> str:
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────
 
 
+def check_window(since_s: float, until_s: float) -> None:
+    """Raise an error if a window ends before it has begun."""
+    if until_s <= since_s:
+        told = f"that is {in_units(since_s - until_s)} before" if until_s < since_s else "that is"
+        raise StudyError(f"--until: {told} --since: give a later time")
+
+
 def add_options(
     to: argparse.ArgumentParser,
     duration: Callable[[str], float],
@@ -156,4 +164,5 @@ def add_options(
 
 def stretch_of(arguments: argparse.Namespace) -> Stretch:
     """Return what the options say."""
+    check_window(arguments.since, arguments.until)
     return Stretch(arguments.since, arguments.until, arguments.restart)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import need_folder, write_text
+from mooring.cli.files import Place, need_folder, write_text
 from mooring.cli.show import GAP, Terminal, table
-from mooring.report import Run, Spread, headline, write_csv
-from mooring.sim.openb import StudyError
-from mooring.words import sentence
+from mooring.report import Run, Spread, headline, why, write_csv
+from mooring.sim.errors import StudyError, each_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,15 +56,22 @@ class Output:
     folder: str = ""
     """For all of them: report.html, runs.json, runs.csv."""
 
-    def check(self) -> None:
+    def check(self, *more: Place) -> None:
         """See, before anything is run, that there are folders for what is to be written."""
-        need_folder("--report", self.report, ".html", ".htm")
-        need_folder("--data", self.data, ".json", ".csv")
-        if self.folder:
-            try:
-                Path(self.folder).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StudyError(f"--out {self.folder}: {error.strerror}") from error
+        report = Place("--report", self.report, (".html", ".htm"))
+        data = Place("--data", self.data, (".json", ".csv"))
+        checks = [partial(need_folder, p.option, p.path, *p.ends) for p in (report, data, *more)]
+        every: list[Callable[[], None]] = [*checks, self._make_folder]
+        each_of(every)
+
+    def _make_folder(self) -> None:
+        folder = Path(self.folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise StudyError(f"--out {folder}: this is a file; give a folder") from None
+        except OSError as error:
+            raise StudyError(f"--out {folder}: {error.strerror}; give another folder") from error
 
     def write(self, runs: Sequence[Run], data: Row, page: Callable[[], str]) -> None:
         """Write the report and the numbers, where they are asked for."""
@@ -145,7 +152,7 @@ def print_run(terminal: Terminal, run: Run) -> None:
 
 
 def _why(waited: Waited) -> str:
-    return " ".join(sentence(reason, is_alone=True) for reason in waited.reasons) or "–"
+    return " ".join(why(waited)) or "–"
 
 
 def _waits_table(summary: Summary) -> Table:

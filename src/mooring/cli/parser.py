@@ -1,26 +1,61 @@
-"""Arguments, with mistakes in one line."""
+"""Arguments: all their mistakes together, a line each."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mooring.config.reader import nearest
 
 
+class _Broken:
+    """Stands for a value that could not be read."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Tells a mistake in one line, an option that there is not with the nearest that there is."""
+    """Tells all mistakes, an option that there is not with the nearest that there is."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._mistakes: list[str] = []
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """Return the arguments; unlike in the class above, all must be known."""
+        self._mistakes = []
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             first = str(unknown[0])
             near = nearest(first.partition("=")[0], self._option_string_actions)
-            self.error(f"{' '.join(map(str, unknown))}: this means nothing here{near}")
+            self._mistakes.append(f"{' '.join(map(str, unknown))}: this means nothing here{near}")
+        if self._mistakes:
+            self._end()
         return found, unknown
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            self._mistakes.append(str(error))
+            return _Broken()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(value, _Broken):
+            return
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = nearest(str(value), map(str, action.choices or ()))
+            if isinstance(action, argparse._SubParsersAction):
+                raise argparse.ArgumentError(action, f"{error.message}{near}") from None
+            self._mistakes.append(f"{error}{near}")
+
     def error(self, message: str) -> NoReturn:
-        """Tell a mistake and end."""
-        dot = "" if message.endswith("?") else "."
-        self.exit(2, f"{self.prog}: {message}{dot} All options: {self.prog} --help\n")
+        """Tell a mistake, after those before it, and end."""
+        self._mistakes.append(message)
+        self._end()
+
+    def _end(self) -> NoReturn:
+        """Tell all mistakes and end."""
+        lines = [mistake + ("" if mistake.endswith("?") else ".") for mistake in self._mistakes]
+        told = "".join(f"{self.prog}: {line}\n" for line in lines[:-1])
+        self.exit(2, f"{told}{self.prog}: {lines[-1]} All options: {self.prog} --help\n")

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
-from mooring.cli.files import need_folder
+from mooring.cli.files import Place
 from mooring.cli.numbers import Output, in_units, print_headlines, print_run, spreads_of
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
-from mooring.config import load_policy
-from mooring.model.queues import DEFAULT_QUEUE
 from mooring.report import Run, as_data, full_row, write_page
+from mooring.sim.errors import StudyError
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
-from mooring.sim.openb import StudyError
-from mooring.sim.own import Said, own_of
 from mooring.sim.parallel import halting, run_all
 from mooring.sim.run import Delays
 from mooring.sim.saved import check_place, save
 from mooring.sim.study import (
     NAMED,
     Outcome,
-    Rules,
     Source,
     Trial,
     got_worse,
@@ -39,46 +34,11 @@ from mooring.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mooring.metrics import Summary
     from mooring.sim.study import Worse
     from mooring.sim.traces import Options as TraceOptions
 
     Whole = Callable[[int, int], Callable[[str], int]]
-
-
-def rules_of(text: str) -> Rules:
-    """Return the policy of that name, or of a policy file, perhaps with own functions.
-
-    `NAME=` before it gives it a name; what it may be followed by is read in `sim.own`.
-    """
-    said = Said.of(text)
-    policy = said.policy or ("default" if said.own else "")
-    if policy in NAMED:
-        rules = NAMED[policy]
-    elif Path(policy).is_file():
-        found = load_policy(policy)
-        queues = () if found.queues == (DEFAULT_QUEUE,) else found.queues
-        rules = Rules(Path(policy).stem, found.policy, queues=queues)
-    else:
-        known = ", ".join(NAMED)
-        raise StudyError(f"{text}: there is no such file, and no such policy: {known}")
-    if said.own:
-        own_of(said.own)  # mistakes are told before anything runs
-        if rules.policy.profile != "default":
-            what = f"own functions go with profile default, not with {rules.policy.profile}"
-            raise StudyError(f"--policy {text}: {what}")
-    return replace(rules, name=said.name or "+".join([rules.name, *said.functions]), own=said.own)
-
-
-def rules_of_all(texts: Sequence[str]) -> list[Rules]:
-    """Return several policies, each under a name of its own."""
-    found: dict[str, Rules] = {}
-    for text in dict.fromkeys(texts):
-        rules = rules_of(text)
-        if rules.name in found:
-            what = f"there are two policies {rules.name}; give one a name: NAME={text}"
-            raise StudyError(f"--policy {text}: {what}")
-        found[rules.name] = rules
-    return list(found.values())
 
 
 def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
@@ -86,9 +46,8 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
     if trial.journal and trial.rules.own:
         what = "a run by own functions cannot be replayed; leave out --journal or the functions"
         raise StudyError(f"--journal {trial.journal}: {what}")
-    output.check()
+    output.check(Place("--journal", trial.journal), Place("--save", control.save))
     if control.save:
-        need_folder("--save", control.save)
         check_place(control.save)
     began, end = monotonic(), min(trial.until_s, control.stop_s)
     with progress() as bar, halting() as halt:
@@ -102,6 +61,7 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         if control.save:
             save(live, control.save)
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
+        is_over = is_whole and (end >= trial.until_s or live.run.loop.next_at == inf)
     data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
     try:
         _write([outcome], output, data)
@@ -109,7 +69,7 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         if output.as_json:
             print_json(data)
         else:
-            _print_run(outcome, monotonic() - began, control.save)
+            _print_run(outcome, monotonic() - began, "" if is_over else control.save)
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -121,18 +81,31 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     part = "" if outcome.is_whole else " Broken off there."
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
-        f"{summary.gpus:,.0f} GPUs, simulated in {seconds:.1f} s.{part}"
+        f"{told_gpus(outcome.gpus, summary)}, simulated in {seconds:.1f} s.{part}"
     )
     if saved:
         terminal.print(f"To go on: mooring simulate --continue {saved}", soft_wrap=True)
-    _tell_of_emptiness(outcome.trial, terminal)
+    tell_of_emptiness(outcome.trial, terminal)
     tell(outcome.remarks, terminal)
 
 
-def _tell_of_emptiness(trial: Trial, terminal: Terminal) -> None:
+def tell_of_emptiness(trial: Trial, terminal: Terminal) -> None:
     """Say that a mix is not yet what it is in the long run, if it began with the counting."""
-    if not (trial.source.trace or trial.warm_up_s):
+    if begins_empty(trial):
         terminal.print("It began with an empty cluster; --warm-up 1 runs a day before it counts.")
+
+
+def begins_empty(trial: Trial) -> bool:
+    """Return whether a mix began with the counting."""
+    return not (trial.source.trace or trial.warm_up_s)
+
+
+def told_gpus(gpus: int, summary: Summary) -> str:
+    """Return how many GPUs there were, and how many of them in the mean if nodes failed."""
+    if not summary.node_failures:
+        return f"{gpus:,} GPUs"
+    failed = counted(summary.node_failures, "node failure")
+    return f"{gpus:,} GPUs ({summary.gpus:,.0f} in the mean: {failed})"
 
 
 def _remarks(outcome: Outcome) -> dict[str, object]:
@@ -230,7 +203,7 @@ def _print_comparison(done: Sequence[Outcome], worse: Sequence[Worse], last: str
         _print_worse(terminal, worse, done[0].trial.rules.name)
     terminal.print(f"\n{last}")
     if done:
-        _tell_of_emptiness(done[0].trial, terminal)
+        tell_of_emptiness(done[0].trial, terminal)
         tell(done[0].remarks, terminal)
 
 
@@ -276,7 +249,7 @@ def _about(first: Outcome, policies: int, seeds: int) -> str:
     source = trial.source
     many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
     if source.trace:
-        parts.append(f"{counted(summary.submitted, 'workload')} on {summary.gpus:,.0f} GPUs")
+        parts.append(f"{counted(summary.submitted, 'workload')} on {first.gpus:,} GPUs")
     else:
         parts.append(f"{source.options.gpus:,} GPUs at load {source.options.load:g}, {many}")
         parts.append(f"{in_units(summary.end - summary.start)} are counted")
@@ -285,6 +258,8 @@ def _about(first: Outcome, policies: int, seeds: int) -> str:
         parts.append(f"{told}, {many}" if source.trace else told)
     if trial.warm_up_s:
         parts.append(f"the first {in_units(trial.warm_up_s)} are left out")
+    elif begins_empty(trial):
+        parts.append("it began with an empty cluster")
     return "; ".join(parts) + "."
 
 
@@ -313,7 +288,12 @@ def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -
         return {"nargs": "+", "default": [value]} if many else {"default": value}
 
     mixes = "; ".join(f"{name}: {mix.about}" for name, mix in MIXES.items())
-    to.add_argument("--mix", choices=tuple(MIXES), help=f"default lab. {mixes}", **usual("lab"))
+    to.add_argument(
+        "--mix",
+        choices=tuple(MIXES),
+        help=f"default {_USUAL_MIX}. {mixes}",
+        **({"nargs": "+", "default": []} if many else {"default": ""}),
+    )
     trace = usual("") | ({"default": []} if many else {})
     to.add_argument("--trace", metavar="TRACE", help="a trace instead of a mix", **trace)
     to.add_argument(
@@ -356,7 +336,7 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
     run_days = _days_of(arguments, reading)
     days = (run_days or _LONG_DAYS) + arguments.warm_up
     source = Source(
-        arguments.mix,
+        arguments.mix or _USUAL_MIX,
         MixOptions(arguments.cluster, days, arguments.load),
         arguments.trace,
         arguments.traces,
@@ -384,6 +364,7 @@ def _days_of(arguments: argparse.Namespace, reading: TraceOptions) -> float:
     return 0.0 if is_open else max(reading.until_s - reading.since_s, 0.0) / 86_400
 
 
+_USUAL_MIX = "lab"
 _USUAL_DAYS = 1.0
 """Of a mix."""
 _LONG_DAYS = 30.0

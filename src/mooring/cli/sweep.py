@@ -10,8 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.cli.numbers import print_headlines, spreads_of
+from mooring.cli.rules import rules_of_all
 from mooring.cli.show import Terminal, print_json, progress
-from mooring.cli.simulate import rules_of_all, trial_of
+from mooring.cli.simulate import tell_of_emptiness, trial_of
 from mooring.sim.far import LOCAL
 from mooring.sim.own import files_of
 from mooring.sim.release import digest_of
@@ -59,6 +60,8 @@ def sweep(asked: Sweep) -> int:
         )
         part = "" if is_whole else left
         known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
+        if asked.cells:
+            tell_of_emptiness(asked.cells[0].trial, Terminal())
         told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}."
         Terminal().print(f"\n{told}{part}")
     if not is_whole:
@@ -124,12 +127,12 @@ def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell
     """Return the grid that the options ask for: loads, then policies, then seeds."""
     given, cells = vars(arguments), list[Cell]()
     if arguments.trace:
-        first = {"mix": "lab", "load": 0.0, "cluster": 8}
+        first = {"mix": "", "load": 0.0, "cluster": 8}
         loads = [first | {"trace": trace} for trace in dict.fromkeys(arguments.trace)]
     else:
         loads = [
             {"mix": mix, "load": load, "cluster": gpus, "trace": ""}
-            for mix in dict.fromkeys(arguments.mix)
+            for mix in dict.fromkeys(arguments.mix or [""])
             for gpus in dict.fromkeys(arguments.cluster)
             for load in dict.fromkeys(arguments.load)
         ]

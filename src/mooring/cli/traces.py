@@ -40,7 +40,10 @@ class _Listed:
 def list_traces(folder: str, *, as_json: bool) -> int:
     """Print what traces are in a folder, and where to get the others; return the exit code."""
     if not Path(folder).is_dir():
-        raise TraceError.about(folder, "there is no such folder")
+        what = (
+            "this is a file; give a folder" if Path(folder).exists() else "there is no such folder"
+        )
+        raise TraceError.about(folder, what)
     there, missing = find_all(folder)
     listed = []
     with progress() as bar:

@@ -50,9 +50,16 @@ def as_data(run: Run) -> dict[str, Any]:
 def _waits(those: Sequence[Waited]) -> list[dict[str, Any]]:
     return [
         {name: value for name, value in asdict(waited).items() if name != "reasons"}
-        | {"why": [sentence(reason, is_alone=True) for reason in waited.reasons]}
+        | {"why": why(waited)}
         for waited in those
     ]
+
+
+def why(waited: Waited) -> list[str]:
+    """Return why one has not started, in sentences."""
+    if waited.has_place:
+        return ["It has its place, and is about to start."]
+    return [sentence(reason, is_alone=True) for reason in waited.reasons]
 
 
 def headline(run: Run) -> Row:

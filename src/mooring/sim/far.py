@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mooring.sim.openb import StudyError
+from mooring.sim.errors import StudyError
 from mooring.sim.parallel import PATIENCE_S, halting
 
 if TYPE_CHECKING:

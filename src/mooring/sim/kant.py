@@ -86,7 +86,7 @@ def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> R
     live.go(trial.until_s)
     ledger.close(trial.until_s)
     outcome = outcome_of(live, is_whole=True)
-    row = row_of(cell, live, outcome, monotonic() - began)
+    row = row_of(cell, outcome, monotonic() - began)
     return {**row, **_counts(outcome.summary), **ledger.columns(), "cell": key_of(cell)}
 
 

@@ -23,6 +23,7 @@ from mooring.model.topology import Topology
 from mooring.model.workload import Workload
 from mooring.policy.placing.mix import task_type
 from mooring.sim import parallel
+from mooring.sim.errors import StudyError
 from mooring.sim.loop import Loop
 from mooring.sim.traces.openb import NODE_FORM, NODES, POD_FORM, PODS, Pod, node_of, pod_of
 from mooring.sim.traces.rows import COUNT, Cells, Faults, Form, TraceError, name, read_rows
@@ -55,10 +56,6 @@ TICK = 1000
 """Arrivals between two signs of life."""
 
 _DEFAULT = "default"
-
-
-class StudyError(Exception):
-    """Files of the study that are not there or not what they should be."""
 
 
 @dataclass(frozen=True, slots=True)

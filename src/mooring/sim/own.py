@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mooring.policy.own import Own
-from mooring.sim.openb import StudyError
+from mooring.sim.errors import StudyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

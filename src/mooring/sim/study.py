@@ -13,11 +13,11 @@ from mooring.metrics.frames import Film
 from mooring.model.plan import Plan
 from mooring.model.queues import Queue
 from mooring.model.settings import Eviction, Policy
+from mooring.sim.errors import StudyError
 from mooring.sim.failures import with_failures
 from mooring.sim.live import Live, Waits
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
-from mooring.sim.openb import StudyError
 from mooring.sim.own import Paths
 from mooring.sim.run import AT_ONCE, Delays
 from mooring.sim.traces import NOTHING, Reading, Remarks, read_trace
@@ -159,6 +159,8 @@ class Outcome:
     """What came of it."""
 
     trial: Trial
+    gpus: int
+    """Of all nodes that there were at its beginning."""
     summary: Summary
     film: Film
     waits: Waits | None = None
@@ -183,7 +185,8 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
         for waited in live.metrics.waiting():
             live.waits.add(waited)
     summary, film = live.metrics.summary(), live.metrics.film()
-    return Outcome(trial, summary, film, live.waits, is_whole, live.remarks)
+    gpus = sum(len(node.devices) for node in live.run.start.nodes)
+    return Outcome(trial, gpus, summary, film, live.waits, is_whole, live.remarks)
 
 
 @dataclass(frozen=True, slots=True)

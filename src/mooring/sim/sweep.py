@@ -12,19 +12,19 @@ import json
 import os
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import mooring
 from mooring.metrics import numbers_of
+from mooring.sim.errors import StudyError
 from mooring.sim.far import LOCAL, far_of, run_far
-from mooring.sim.live import Live
 from mooring.sim.mixes import Options as MixOptions
-from mooring.sim.openb import StudyError
 from mooring.sim.parallel import run_all
 from mooring.sim.release import release
-from mooring.sim.study import Trial, outcome_of
+from mooring.sim.study import Trial, run_trial
 from mooring.sim.traces import Options as TraceOptions
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ Row = dict[str, float | int | str | None]
 TEXTS = ("cell", "policy", "work", "code")
 """Columns that are no numbers."""
 KEYS = ("cell", "policy", "work", "gpus", "load", "seed")
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,11 @@ def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> R
     """Run a cell; return its row."""
     if cell.code and cell.code != release():
         raise StudyError(f"a worker has {release()}, and here is {cell.code}: install the same")
-    began, live = monotonic(), Live(cell.trial, tick)
-    outcome = outcome_of(live, is_whole=live.go(cell.trial.until_s))
-    return row_of(cell, live, outcome, monotonic() - began)
+    began = monotonic()
+    return row_of(cell, run_trial(cell.trial, tick), monotonic() - began)
 
 
-def row_of(cell: Cell, live: Live, outcome: Outcome, took_s: float) -> Row:
+def row_of(cell: Cell, outcome: Outcome, took_s: float) -> Row:
     """Return the row of a cell that has been run.
 
     Its GPUs are those of all nodes: how many are healthy in the mean depends on seed and policy.
@@ -81,9 +81,16 @@ def row_of(cell: Cell, live: Live, outcome: Outcome, took_s: float) -> Row:
         "cell": cell.key,
         "policy": trial.rules.name,
         "work": f"trace {source.trace}" if source.trace else f"mix {source.mix}",
-        "gpus": sum(len(node.devices) for node in live.run.start.nodes),
+        "gpus": outcome.gpus,
         "load": None if source.trace else source.options.load,
         "seed": trial.seed,
+        "days": None if trial.until_s == inf else (trial.until_s - trial.warm_up_s) / DAY_S,
+        "warm_up_days": trial.warm_up_s / DAY_S,
+        "node_failures_a_year": source.node_failures,
+        "start_s": trial.delays.start_s,
+        "restart_s": trial.delays.restart_s,
+        "grace_s": trial.delays.grace_s,
+        "decide_s": trial.delays.decide_s,
         **numbers_of(outcome.summary),
         "left_out": outcome.remarks.left_out,
         "took_s": round(took_s, 3),

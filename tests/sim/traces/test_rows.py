@@ -172,9 +172,9 @@ def test_unknown_columns_are_told_where_all_are_known(write: Callable[..., Path]
 @pytest.mark.parametrize(
     ("file", "data", "said"),
     [
-        ("a.csv.gz", b"no gzip", "this cannot be read"),
+        ("a.csv.gz", b"no gzip", "not compressed by gzip, as its name says"),
         ("cut.csv.gz", gzip.compress(GOOD.encode() * 99)[:-20], "this cannot be read"),
-        ("a.csv", b"name,size\n\xff\xfe,1\n", "this cannot be read"),
+        ("a.csv", b"name,size\n\xff\xfe,1\n", "no text in UTF-8"),
         ("a.csv", b'name,size\n"' + b"a" * 200_000, "this cannot be read"),
     ],
     ids=["no gzip", "cut short", "no text", "an endless cell"],

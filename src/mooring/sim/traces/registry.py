@@ -133,7 +133,7 @@ def find_all(folder: str | Path) -> tuple[list[Found], list[Family]]:
     return found, missing
 
 
-def find(given: str, folder: str | Path) -> Found:
+def find(given: str, folder: str | Path, option: str = "") -> Found:
     """Return a trace by its name, or by its file whose columns tell what it is."""
     path = Path(given)
     if kind_of(path) and path.is_file():
@@ -144,7 +144,7 @@ def find(given: str, folder: str | Path) -> Found:
     for one in found:
         if one.name == given:
             return one
-    raise TraceError.about(given, _no_trace(given, found, missing))
+    raise TraceError.about(f"{option} {given}".strip(), _no_trace(given, found, missing))
 
 
 def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> str:
@@ -162,11 +162,11 @@ def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> 
 
 def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> Reading:
     """Read a trace by name or file; `folder` is where traces are looked for by name."""
-    trace = find(given, folder)
+    trace = find(given, folder, "trace")
     reading = trace.read(options)
     if not options.nodes_of:
         return reading if trace.has_nodes or options.nodes else _with_note(reading, options)
-    found = find(options.nodes_of, folder)
+    found = find(options.nodes_of, folder, "--nodes-of")
     if not found.has_nodes:
         raise TraceError.about(f"--nodes-of {options.nodes_of}", "it has no nodes of its own")
     other = found.read(Options(options.nodes, options.gpus, skip_broken=options.skip_broken))

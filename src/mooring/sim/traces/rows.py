@@ -228,7 +228,12 @@ def _readable(path: Path) -> Iterator[list[int]]:
         problem = "this is a folder; give a file"
     except parquet.MissingError as error:
         problem = str(error)
-    except (OSError, EOFError, UnicodeError, csv.Error, zlib.error) as error:
+    except gzip.BadGzipFile:
+        problem = "this is not compressed by gzip, as its name says: give it another name"
+    except UnicodeError:
+        after = f" after line {lines[-1]}" if lines[-1] else ""
+        problem = f"this is no text in UTF-8{after}: give a table, as CSV or JSON lines"
+    except (OSError, EOFError, csv.Error, zlib.error) as error:
         after = f" after line {lines[-1]}" if lines[-1] else ""
         problem = f"this cannot be read{after}: {error}"
     else:
