@@ -63,7 +63,7 @@ def test_commands_of_the_page_on_simulation_run(
 ) -> None:
     """One after the other: the last ones read what the first one wrote."""
     monkeypatch.chdir(tmp_path)
-    assert len(SAID) == 9
+    assert len(SAID) == 12
     for command in SAID:
         assert main(command.split()) == 0, command
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -375,6 +375,23 @@ def test_gpus_that_there_are_and_were_are_told(capsys: Captured) -> None:
     assert f"of 64 GPUs ({told['gpus']:.0f} in the mean: {failed}" in words
 
 
+def test_those_that_are_followed_are_told(tmp_path: Path, capsys: Captured) -> None:
+    """The second waits for the first, the third for both until the end; the fourth never comes."""
+    rows = "".join(f"{name},{at},3600,1,8\n" for name, at in (("b", 10), ("c", 20)))
+    (tmp_path / "some.csv").write_text(ONE.replace(",60,", ",3600,") + rows)
+    options = ["--trace", str(tmp_path / "some.csv"), "--nodes", "1", "--days", "0.05"]
+    follow = ["--start", "0", "--follow", "b", "c", "none"]
+    assert main(["simulate", *options, *follow]) == 0
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["b", "day", "1", "00:00:10", "3,590", "s", "starts", "day", "1", "01:00:00"] in told
+    assert any(line[:6] == ["c", "day", "1", "00:00:20", "4,300", "s"] for line in told)
+    assert any(line[:3] == ["none", "–", "–"] for line in told)
+    assert main(["simulate", *options, *follow, "-o", "json"]) == 0
+    followed = json.loads(capsys.readouterr().out)["followed"]
+    assert [(row["name"], row["is_waiting"]) for row in followed] == [("b", False), ("c", True)]
+    assert followed[1]["why"]
+
+
 def test_who_has_a_place_and_has_not_begun_is_told_so(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "one.csv").write_text(ONE)
     options = ["--trace", str(tmp_path / "one.csv"), "--nodes", "1", "--days", "0.0001"]

@@ -59,7 +59,7 @@ class Teller:
             self.is_alone = True
 
     def _tell_all(self, now: float, events: Sequence[Event], plan: Plan) -> None:
-        at = _clock(now)
+        at = clock(now)
         for event in events:
             if isinstance(event, Ended):
                 self._tell(f"{at}  {event.workload} ends")
@@ -80,7 +80,8 @@ class Teller:
             self._tell(f"{at}  {name} starts {counted(count, 'task')} on {where}")
 
 
-def _clock(now: float) -> str:
+def clock(now: float) -> str:
+    """Return a moment of virtual time as day and time of day."""
     minutes, seconds = divmod(int(now), 60)
     hours, minutes = divmod(minutes, 60)
     return f"day {hours // 24 + 1} {hours % 24:02d}:{minutes:02d}:{seconds:02d}"

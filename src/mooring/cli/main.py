@@ -427,6 +427,9 @@ def _add_simulate(commands: Commands) -> None:
     one.add_argument("--policy", metavar="POLICY", default="default", help=_POLICY)
     one.add_argument("--seed", metavar="N", type=_whole(0, 1 << 32), default=0, help="default 0")
     one.add_argument("--journal", metavar="FILE", default="", help="write a journal")
+    one.add_argument(
+        "--follow", metavar="NAME", nargs="+", default=[], help="tell when these workloads start"
+    )
     add_control(one, _duration)
     many = _add(commands, "compare", _compare, "run several policies on the same work")
     many.description = (
@@ -485,7 +488,13 @@ def _simulate(arguments: argparse.Namespace) -> int:
     _check_work(arguments, ["simulate"])
     trial = trial_of(arguments, trace_options(arguments))
     rules = rules_of(arguments.policy)
-    trial = replace(trial, rules=rules, seed=arguments.seed, journal=arguments.journal)
+    trial = replace(
+        trial,
+        rules=rules,
+        seed=arguments.seed,
+        journal=arguments.journal,
+        follow=tuple(dict.fromkeys(arguments.follow)),
+    )
     control = Control(arguments.stop_at, arguments.save, arguments.pace)
     return simulate(trial, _output_of(arguments), control)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
+from mooring.cli.control import FREELY, MEASURED, Control, Teller, clock, cost
 from mooring.cli.files import Place
 from mooring.cli.numbers import Output, in_units, print_headlines, print_run, spreads_of
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
-from mooring.report import Run, as_data, full_row, write_page
+from mooring.report import Run, as_data, full_row, waited_as_data, why, write_page
 from mooring.sim.errors import StudyError
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
@@ -63,6 +63,8 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
         is_over = is_whole and (end >= trial.until_s or live.run.loop.next_at == inf)
     data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
+    if trial.follow:
+        data["followed"] = _followed(outcome)
     try:
         _write([outcome], output, data)
     finally:  # a full disk does not take the numbers away, nor a closed pipe the files
@@ -78,6 +80,7 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
 def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     terminal, summary = Terminal(), outcome.summary
     print_run(terminal, _run_of(outcome))
+    _print_followed(outcome, terminal)
     part = "" if outcome.is_whole else " Broken off there."
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
@@ -87,6 +90,30 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
         terminal.print(f"To go on: mooring simulate --continue {saved}", soft_wrap=True)
     tell_of_emptiness(outcome.trial, terminal)
     tell(outcome.remarks, terminal)
+
+
+def _followed(outcome: Outcome) -> list[dict[str, Any]]:
+    """Return what became of those that are followed, as data; one that never came is not there."""
+    assert outcome.waits is not None
+    told = outcome.waits.told
+    return waited_as_data([told[name] for name in outcome.trial.follow if name in told])
+
+
+def _print_followed(outcome: Outcome, terminal: Terminal) -> None:
+    if not outcome.trial.follow or outcome.waits is None:
+        return
+    rows = []
+    for name in outcome.trial.follow:
+        waited = outcome.waits.told.get(name)
+        if waited is None:
+            rows.append((name, "–", "–", "no workload of that name came and was counted"))
+            continue
+        starts = "starts " + clock(waited.submitted_at + waited.wait_s)
+        what = " ".join(why(waited)) or "–" if waited.is_waiting else starts
+        came, how_long = clock(waited.submitted_at), f"{waited.wait_s:,.0f} s"
+        rows.append((name, came, how_long, what))
+    terminal.print("")
+    terminal.print(table(["followed", "comes", "waits", ""], rows, right=["waits"]))
 
 
 def tell_of_emptiness(trial: Trial, terminal: Terminal) -> None:

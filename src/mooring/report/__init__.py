@@ -1,6 +1,25 @@
 """The report: runs side by side in one HTML file that opens without a server."""
 
-from mooring.report.page import Run, as_data, full_row, headline, why, write_csv, write_page
+from mooring.report.page import (
+    Run,
+    as_data,
+    full_row,
+    headline,
+    waited_as_data,
+    why,
+    write_csv,
+    write_page,
+)
 from mooring.report.spread import Spread
 
-__all__ = ["Run", "Spread", "as_data", "full_row", "headline", "why", "write_csv", "write_page"]
+__all__ = [
+    "Run",
+    "Spread",
+    "as_data",
+    "full_row",
+    "headline",
+    "waited_as_data",
+    "why",
+    "write_csv",
+    "write_page",
+]

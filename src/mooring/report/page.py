@@ -43,11 +43,15 @@ class Run:
 def as_data(run: Run) -> dict[str, Any]:
     """Return the numbers of a run as plain data."""
     summary = run.summary
-    waits = {"worst": _waits(summary.worst), "not_started": _waits(summary.not_started)}
+    waits = {
+        "worst": waited_as_data(summary.worst),
+        "not_started": waited_as_data(summary.not_started),
+    }
     return {"name": run.name, "seed": run.seed, **asdict(summary), **waits}
 
 
-def _waits(those: Sequence[Waited]) -> list[dict[str, Any]]:
+def waited_as_data(those: Sequence[Waited]) -> list[dict[str, Any]]:
+    """Return how long some waited, and why they wait still, as plain data."""
     return [
         {name: value for name, value in asdict(waited).items() if name != "reasons"}
         | {"why": why(waited)}

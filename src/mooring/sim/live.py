@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.journal import Journal, JournalError, Recorder
 from mooring.metrics import Metrics
+from mooring.metrics.summary import Waited
 from mooring.model.events import Event
 from mooring.sim.own import own_of
 from mooring.sim.run import Run
@@ -18,7 +19,6 @@ from mooring.sim.run import Run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mooring.metrics.summary import Waited
     from mooring.model.plan import Plan
     from mooring.sim.study import Trial
 
@@ -30,8 +30,12 @@ _NAP_S = 0.1
 
 @dataclass(slots=True)
 class Waits:
-    """How long every workload waited, by name."""
+    """How long every workload waited, by name; or only what became of some."""
 
+    follow: tuple[str, ...] = ()
+    keeps_all: bool = True
+    told: dict[str, Waited] = field(default_factory=dict)
+    """Of those that are followed."""
     names: list[str] = field(default_factory=list)
     """Of those who have started."""
     seconds: array[float] = field(default_factory=lambda: array("d"))
@@ -41,6 +45,10 @@ class Waits:
 
     def add(self, waited: Waited) -> None:
         """Note one whose wait is over, or the run is."""
+        if waited.name in self.follow:
+            self.told[waited.name] = waited
+        if not self.keeps_all:
+            return
         if waited.is_waiting:
             self.in_vain[waited.name] = waited.wait_s
         else:
@@ -83,7 +91,8 @@ class Live:
         self._records = 0
         self._is_new = state is None
         if state is None:
-            self.waits = Waits() if trial.keeps_waits else None
+            keeps = trial.keeps_waits or bool(trial.follow)
+            self.waits = Waits(trial.follow, trial.keeps_waits) if keeps else None
             note = None if self.waits is None else self.waits.add
             restart_s = trial.delays.restart_s
             self.metrics = Metrics(self.run.start, trial.warm_up_s, note, restart_s=restart_s)

@@ -152,6 +152,8 @@ class Trial:
     keeps_waits: bool = False
     journal: str = ""
     """A file to write every cycle to."""
+    follow: tuple[str, ...] = field(default=(), repr=False)
+    """Workloads of which is told what became of them; that changes nothing in the run."""
 
 
 @dataclass(frozen=True, slots=True)
