@@ -368,10 +368,10 @@ def test_all_policies_that_there_are_not_are_told(capsys: Captured) -> None:
 def test_gpus_that_there_are_and_were_are_told(capsys: Captured) -> None:
     assert main(["simulate", *SMALL, "--node-failures", "3000", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["node_failures"] > 0
+    assert told["nodes_lost"] > 0
     assert main(["simulate", *SMALL, "--node-failures", "3000"]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    failed = f"{told['node_failures']} node failures)"
+    failed = f"{told['nodes_lost']} node failures)"
     assert f"of 64 GPUs ({told['gpus']:.0f} in the mean: {failed}" in words
 
 
@@ -564,7 +564,7 @@ def test_nodes_of_a_trace_fail_by_the_seed(tmp_path: Path, capsys: Captured) -> 
     """With failures a trace differs by seed, and the page says how often nodes fail."""
     page = tmp_path / "page.html"
     options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "--jobs", "1"]
-    failing = ["--node-failures", "5000", "--seed", "0", "1", "--report", str(page)]
+    failing = ["--node-failures", "5000", "--days", "3", "--seed", "0", "1", "--report", str(page)]
     assert main(["compare", *options, "--policy", "default", *failing, "-o", "json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [run["seed"] for run in runs] == [0, 1]

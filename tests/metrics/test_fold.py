@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.metrics import Metrics
+from mooring.metrics.job import MOST_STEPS
 from mooring.metrics.live import Live
 from mooring.metrics.summary import Waited
 from mooring.metrics.tted import room_of
@@ -16,6 +17,7 @@ from mooring.model.events import (
     Ended,
     Event,
     NodeChanged,
+    NodeJoined,
     NodeLeft,
     QueuesChanged,
     Submitted,
@@ -529,4 +531,77 @@ def test_who_is_about_to_start_is_told_from_who_waits() -> None:
         "w": True,
         "g": False,
     }
-    assert summary.node_failures == 1
+    assert summary.nodes_lost == 1
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_gpus_that_are_gone_under_work_do_not_count(left: int) -> None:
+    """Of four GPUs of a node none or two are left after 20 s; who had all has what is left."""
+    start = Scenario(0.0, RACKS, NODES[:1])
+    whole = start.nodes[0]
+    metrics = Metrics(start)
+    tell(metrics, 0.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 0.0, runs("w", group=GROUP, at=0.0))
+    tell(metrics, 20.0, NodeChanged(replace(whole, devices=whole.devices[:left])))
+    tell(metrics, 40.0)
+
+    summary = metrics.summary()
+
+    assert summary.gpus == pytest.approx((4 + left) / 2)
+    assert (summary.sor, summary.sor_run) == pytest.approx((1.0, 1.0))
+    assert summary.gar.p90 <= 1.0
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_is_found_on_a_broken_gpu_has_less(*, is_known: bool) -> None:
+    """One has half of a GPU by its memory, one three GPUs of which two are broken."""
+    first, second, *others = NODES[0].devices
+    broken = (replace(device, healthy=False) for device in others)
+    known = replace(NODES[0], devices=(replace(first, memory=80), second, *broken))
+    half = gang("h", tasks=1, gpus=1, submitted_at=0.0)
+    shape = replace(half.groups[0].shape, gpu_memory=40)
+    half = replace(half, groups=(replace(half.groups[0], shape=shape),))
+    three = task("t", 3, submitted_at=0.0)
+    events: list[Event] = [
+        NodeJoined(known),
+        Adopted(half, (Placement("main", (0,), ("a",), (0b1,)),), 0.0),
+        Adopted(three, (Placement("main", (0,), ("a",), (0b1110,)),), 0.0),
+    ]
+    metrics = Metrics(Scenario(0.0, RACKS))
+    tell(metrics, 0.0, *(events if is_known else [*events[1:], events[0]]))
+    tell(metrics, 10.0)
+
+    summary = metrics.summary()
+
+    assert summary.gpus == pytest.approx(2.0)
+    assert summary.sor == summary.sor_run == pytest.approx((0.5 + 1) / 2)
+
+
+def test_who_was_done_before_it_had_to_leave_has_lost_nothing() -> None:
+    """It is told to leave at 50 and ends at 60, while its place is not free yet."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 0.0, runs("w", group=GROUP, at=0.0))
+    tell(metrics, 50.0, plan=(Evict("w", GROUP, (0,), "preempt", "x"),))
+    assert metrics.summary().evictions.lost_gpu_hours == pytest.approx(4 * 50 / 3600)
+    tell(metrics, 60.0, Ended("w"))
+
+    evictions = metrics.summary().evictions
+
+    assert (evictions.workloads, evictions.lost_gpu_hours) == (0, 0.0)
+
+
+def test_work_that_changes_often_is_kept_in_little_room() -> None:
+    """One GPU and two, in turn, a thousand times a second each; all of it is lost, exactly."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(ELASTIC), plan=(bind("e", "main", "a", devices=0b1),))
+    tell(metrics, 0.0, runs("e", 0, at=0.0))
+    more = Bind("e", Placement("main", (1,), ("a",), (0b10,)))
+    for second in range(1, 2001, 2):
+        tell(metrics, float(second), plan=(more,))
+        tell(metrics, float(second), runs("e", 1, at=float(second)))
+        tell(metrics, second + 1.0, TasksChanged("e", "main", (1,), TaskState.PENDING))
+    assert 1 < len(metrics._people.jobs["e"].steps) <= MOST_STEPS
+    tell(metrics, 2000.0, plan=(Evict("e", "main", (0,), "preempt", "x"),))
+
+    assert metrics.summary().evictions.lost_gpu_hours == pytest.approx(3000 / 3600)

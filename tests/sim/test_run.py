@@ -99,6 +99,13 @@ def test_who_is_told_to_leave_works_until_the_decision_is_made() -> None:
     assert broken.ends["low"] == 170.0 + 10.0 + 300.0 - 100.0
 
 
+def test_who_would_end_after_the_decision_is_broken_off_though_grace_is_long() -> None:
+    """It runs 10 to 110 and would end at 115; its node is free at 160."""
+    low, high = task("low", 1), task("high", 1, submitted_at=100.0, priority=5)
+    diary = play(load_of("a=1", (low, 105.0), (high, 50.0)), Delays(decide_s=10.0, grace_s=50.0))
+    assert diary.ends["low"] > diary.ends["high"] > 160.0 + 50.0
+
+
 def test_time_that_decisions_take_here_can_count() -> None:
     """However long it is, it is more than nothing."""
     load = load_of("a=1", (task("x", 1), 10.0), (task("y", 1), 10.0))

@@ -20,7 +20,8 @@ from mooring.sim.live import Live
 from mooring.sim.mixes import Options
 from mooring.sim.run import Delays
 from mooring.sim.saved import SavedError, load, resume, save
-from mooring.sim.study import NAMED, Rules, Source, Trial, outcome_of
+from mooring.sim.study import NAMED, Rules, Source, Trial, outcome_of, run_trial
+from mooring.sim.traces import Options as Reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,3 +222,21 @@ def test_a_journal_that_went_on_without_the_run_is_told(tmp_path: Path) -> None:
     live.go(1.2 * HOUR)
     with pytest.raises(JournalError, match="not the journal of this run"):
         resume(*load(tmp_path / "run"), nothing).go(1.4 * HOUR)
+
+
+def test_a_run_can_stop_while_a_decision_to_evict_is_made(tmp_path: Path) -> None:
+    """It is made from 100 to 110, and what it breaks off saves its work every second."""
+    trace = tmp_path / "two.csv"
+    rows = ("low,0,8,300,0,1\n", "high,100,8,50,5,1\n")
+    trace.write_text("name,at,gpus,run_s,priority,checkpoint_every_s\n" + "".join(rows))
+    source = Source(trace=str(trace), reading=Reading(nodes=1))
+    trial = Trial(source, NAMED["fifo"], until_s=HOUR, delays=Delays(decide_s=10.0))
+    live = Live(trial, nothing)
+    live.go(105.0)
+    save(live, tmp_path / "run")
+    on = resume(*load(tmp_path / "run"), nothing)
+    assert on.go(HOUR)
+    unbroken = run_trial(trial, nothing)
+    assert outcome_of(on, is_whole=True).summary == unbroken.summary
+    assert unbroken.summary.evictions.workloads == 1
+    assert unbroken.summary.ended == 2

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.sim.errors import StudyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Place(NamedTuple):
@@ -30,6 +33,19 @@ def need_folder(option: str, path: str, *ends: str) -> None:
         raise StudyError(f"{option} {path}: give a name that ends in {' or '.join(ends)}")
     if not file.parent.is_dir():
         raise StudyError(f"{option} {path}: there is no folder {file.parent}")
+
+
+def need_different_files(places: Iterable[Place]) -> None:
+    """See that no two of them are one file."""
+    seen: dict[Path, str] = {}
+    for place in places:
+        if not place.path:
+            continue
+        file = Path(place.path).resolve()
+        if file in seen:
+            told = f"{seen[file]} is to be written there too"
+            raise StudyError(f"{place.option} {place.path}: {told}; give another name")
+        seen[file] = place.option
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mooring.config.reader import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class _Broken:
@@ -23,13 +26,15 @@ class Parser(argparse.ArgumentParser):
         """Return the arguments; unlike in the class above, all must be known."""
         self._mistakes = []
         found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            first = str(unknown[0])
-            near = nearest(first.partition("=")[0], self._option_string_actions)
-            self._mistakes.append(f"{' '.join(map(str, unknown))}: this means nothing here{near}")
+        self._mistakes += [self._nothing(words) for words in _by_option(map(str, unknown))]
         if self._mistakes:
             self._end()
         return found, unknown
+
+    def _nothing(self, words: list[str]) -> str:
+        """Say that an option with its values is not known, and which one there is."""
+        near = nearest(words[0].partition("=")[0], self._option_string_actions)
+        return f"{' '.join(words)}: this means nothing here{near}"
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
@@ -59,3 +64,13 @@ class Parser(argparse.ArgumentParser):
         lines = [mistake + ("" if mistake.endswith("?") else ".") for mistake in self._mistakes]
         told = "".join(f"{self.prog}: {line}\n" for line in lines[:-1])
         self.exit(2, f"{told}{self.prog}: {lines[-1]} All options: {self.prog} --help\n")
+
+
+def _by_option(words: Iterable[str]) -> list[list[str]]:
+    """Return words in groups that begin with an option each."""
+    groups: list[list[str]] = []
+    for word in words:
+        if not groups or word.startswith("-"):
+            groups.append([])
+        groups[-1].append(word)
+    return groups

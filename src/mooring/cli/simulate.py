@@ -129,9 +129,9 @@ def begins_empty(trial: Trial) -> bool:
 
 def told_gpus(gpus: int, summary: Summary) -> str:
     """Return how many GPUs there were, and how many of them in the mean if nodes failed."""
-    if not summary.node_failures:
+    if not summary.nodes_lost:
         return f"{gpus:,} GPUs"
-    failed = counted(summary.node_failures, "node failure")
+    failed = counted(summary.nodes_lost, "node failure")
     return f"{gpus:,} GPUs ({summary.gpus:,.0f} in the mean: {failed})"
 
 

@@ -140,7 +140,7 @@ def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell
     for load in loads:
         trial = trial_of(argparse.Namespace(**(given | load)), reading)
         source = trial.source
-        read = source.read(0).files if source.trace else ()  # mistakes are told here too
+        read = source.read(0, trial.until_s).files  # mistakes are told here too
         for rules in every:
             files = [*read, *files_of(rules.own)]
             cells += [

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
 from mooring.model.cluster import WHOLE
+from mooring.model.events import NodeChanged, NodeLeft
 from mooring.model.mig import GEOMETRIES
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
     from mooring.model.cluster import Node
+    from mooring.model.events import Event
     from mooring.model.workload import Shape
 
 
@@ -100,13 +102,27 @@ class Cluster:
     def healthy_milli(self, seat: Seat) -> int:
         """Return what of a seat is on healthy devices; MIG does not say on which it is."""
         seen = self.nodes.get(seat.node)
-        if seen is None or not seen.node.ready:
+        if seen is None or not seen.installed or not seen.node.ready:
             return 0
-        there = seen.node.devices
-        if seen.installed == WHOLE * len(there):
+        healthy = [device.healthy for device in seen.node.devices]
+        if all(healthy) and not seat.devices >> len(healthy):
             return seat.given
-        chosen = [index for index in bits(seat.devices) if index < len(there)] or range(len(there))
-        return seat.given * sum(there[index].healthy for index in chosen) // len(chosen)
+        if not seat.devices:
+            return seat.given * sum(healthy) // len(healthy)
+        kept = sum(healthy[index] for index in bits(seat.devices) if index < len(healthy))
+        return seat.given * kept // seat.devices.bit_count()
+
+    def loses(self, event: Event) -> bool:
+        """Return whether a node that was ready leaves by it, or is not ready any more."""
+        match event:
+            case NodeLeft():
+                name, stays = event.node, False
+            case NodeChanged():
+                name, stays = event.node.name, event.node.ready
+            case _:
+                return False
+        seen = self.nodes.get(name)
+        return seen is not None and seen.node.ready and not stays
 
     def drop(self, name: str) -> None:
         """Let a node go."""
@@ -123,7 +139,8 @@ class Cluster:
         self._count(seen, -1)
         seen.allocated += sign * seat.milli
         seen.cpu += sign * seat.cpu
-        chosen = [device for device in bits(seat.devices) if device < len(seen.taken)]
+        chosen = list(bits(seat.devices))
+        seen.taken += [0] * (seat.devices.bit_length() - len(seen.taken))
         for device in chosen:
             seen.taken[device] += sign * (seat.given // len(chosen))
         self._count(seen, 1)

@@ -18,7 +18,7 @@ from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary,
 from mooring.metrics.tted import Gangs
 from mooring.metrics.waits import Waits
 from mooring.model.cluster import WHOLE
-from mooring.model.events import NodeLeft, QueuesChanged, TasksChanged
+from mooring.model.events import QueuesChanged, TasksChanged
 from mooring.model.plan import Evict, Reserved
 from mooring.model.workload import TaskState
 
@@ -115,8 +115,7 @@ class Metrics:
             if isinstance(event, QueuesChanged):
                 self._queues.set_queues(event.queues)
                 self._draw(event.queues)
-            elif isinstance(event, NodeLeft):
-                self._counts["node failures"] += at >= self.begin
+            self._counts["nodes lost"] += at >= self.begin and self._people.cluster.loses(event)
             self._people.observe(event, at)
         self._pass(now)
         self._last = now
@@ -225,11 +224,15 @@ class Metrics:
     def breaks(self, job: Job, at: float) -> None:
         """Count the work that has to be done again: what a service has served is done."""
         assert job.runs_since is not None
-        self._counts["broken"] += at >= self.begin
         self._integrals.lost += self._restarting(job, at)
+        if at < self.begin:
+            return
+        job.spoilt = 0.0
         if not job.workload.service:
             saved_until = job.workload.saved_until(job.runs_since, at)
-            self._integrals.lost += self._amount(job, max(saved_until, self._ready_at(job)), at)
+            job.spoilt = self._amount(job, max(saved_until, self._ready_at(job)), at)
+        self._integrals.lost += job.spoilt
+        self._counts["broken"] += 1
 
     def _ready_at(self, job: Job) -> float:
         """Return when the present run has come so far as to go on with its work."""
@@ -260,10 +263,18 @@ class Metrics:
         """Count one that is over, and who never started as one who had to wait longer."""
         self._queues.ask(job.workload, -1)
         self._integrals.lost += self._restarting(job, self._now)
+        self._repair(job)
         if job.in_window and job.started_at is None:
             self._end_wait(job, self._now)
             self._errors.extend(self._overdue(job))
         self._counts["ended"] += self._now >= self.begin
+
+    def _repair(self, job: Job) -> None:
+        """Take back what was counted for one that was told to leave, and was done before."""
+        is_leaving = any(seat.state is TaskState.RELEASING for seat in job.seats.values())
+        if job.spoilt is not None and is_leaving:
+            self._integrals.lost -= job.spoilt
+            self._counts["broken"] -= 1
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -310,7 +321,7 @@ class Metrics:
             self._curve(),
             self._waits.worst(waiting),
             self._waits.not_started(waiting),
-            counts["node failures"],
+            counts["nodes lost"],
         )
 
     def film(self) -> Film:

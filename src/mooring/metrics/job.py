@@ -13,6 +13,8 @@ from mooring.model.workload import Workload
 if TYPE_CHECKING:
     from mooring.model.workload import PodGroup
 
+MOST_STEPS = 128
+"""Of the present run of one workload that are kept."""
 Spot = tuple[str, int]
 """(group, task)."""
 
@@ -39,8 +41,10 @@ class Job:
     """What it asks for while it has nothing."""
     running_milli: int = 0
     """What those that run have."""
-    steps: list[tuple[float, int]] = field(default_factory=list)
+    steps: list[tuple[float, float]] = field(default_factory=list)
     """Of the present run: how much that was, from when on."""
+    spoilt: float | None = None
+    """It was broken off in the window: what of that counts as lost; None: it was not."""
     restarts: int = 0
     promised_at: float | None = None
     """The first start that was announced to it."""
@@ -56,6 +60,21 @@ class Job:
     def gpus(self) -> int:
         """Return how many GPUs its minimum asks for, rounded up."""
         return -(-self.asked // WHOLE)
+
+    def step(self, at: float) -> None:
+        """Note that another amount runs from now on; of many steps the older half gets coarser."""
+        steps, milli = self.steps, self.running_milli
+        if steps[-1][1] == milli:
+            return
+        if steps[-1][0] == at:
+            steps.pop()
+        steps.append((at, milli))
+        if len(steps) > MOST_STEPS:
+            half = MOST_STEPS // 2
+            pairs = zip(steps[:half:2], steps[1:half:2], steps[2 : half + 1 : 2], strict=True)
+            steps[:half] = [
+                (a, (x * (b - a) + y * (end - b)) / (end - a)) for (a, x), (b, y), (end, _) in pairs
+            ]
 
     def ran(self, begin: float, end: float) -> float:
         """Return what the present run has had from then to then, in thousandths times seconds."""

@@ -18,7 +18,7 @@ def numbers_of(summary: Summary) -> Numbers:
         "submitted": summary.submitted,
         "started": summary.started,
         "ended": summary.ended,
-        "node_failures": summary.node_failures,
+        "nodes_lost": summary.nodes_lost,
         "gar_median": summary.gar.median,
         "gar_mean": summary.gar.mean,
         "sor": summary.sor,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mooring.model.cluster import Node
     from mooring.model.events import Event
     from mooring.model.plan import Decision
-    from mooring.model.workload import Placement, Workload
+    from mooring.model.workload import Placement, Shape, Workload
 
 _GONE = (TaskState.PENDING, TaskState.FINISHED, TaskState.FAILED)
 """States in which a task has no place."""
@@ -62,6 +62,8 @@ class People:
     def __init__(self, meters: Iterable[Meter]) -> None:
         self.cluster = Cluster()
         self.jobs: dict[str, Job] = {}
+        self._seated: dict[str, dict[tuple[str, Spot], Seat]] = {}
+        """Who has a seat on a node."""
         self.held_milli = 0
         """What all have together."""
         self.waiting_milli = 0
@@ -137,17 +139,19 @@ class People:
             meter.left(job)
         if job.runs_since is not None:
             self.running_milli -= job.running_milli
-        for seat in job.seats.values():
+        for spot, seat in job.seats.items():
             self.cluster.use(seat, -1)
+            self._stand_up(job, spot, seat)
         self._count_held(job, -job.milli)
         self.waiting_milli -= job.waits_for
 
     def _node_left(self, name: str, at: float) -> None:
-        for job in self.jobs.values():
-            spots = [spot for spot, seat in job.seats.items() if seat.node == name]
-            if spots:
-                self._remove(job, spots)
-                self._look(job, at)
+        spots: dict[str, list[Spot]] = {}
+        for who, spot in self._seated.get(name, ()):
+            spots.setdefault(who, []).append(spot)
+        for who, some in spots.items():
+            self._remove(self.jobs[who], some)
+            self._look(self.jobs[who], at)
         self.cluster.drop(name)
 
     def _set_node(self, node: Node, at: float) -> None:
@@ -155,16 +159,14 @@ class People:
         if self.cluster.keeps_health(node):
             self.cluster.set(node)
             return
-        there = [
-            (job, seat)
-            for job in self.jobs.values()
-            for seat in job.seats.values()
-            if seat.node == node.name
-        ]
-        for _, seat in there:
+        there, is_new = self._seated.get(node.name, {}), node.name not in self.cluster.nodes
+        for seat in there.values():
             self.cluster.use(seat, -1)
         self.cluster.set(node)
-        for job, seat in there:
+        for (name, (group, _)), seat in there.items():
+            job = self.jobs[name]
+            if is_new:
+                seat.given = milli_of(_shape(job, group), node, seat.devices)
             before, seat.milli = seat.milli, self.cluster.healthy_milli(seat)
             self.cluster.use(seat, 1)
             self._count_held(job, seat.milli - before)
@@ -205,15 +207,19 @@ class People:
     # -- seats --------------------------------------------------------------------------------
 
     def _seat(self, job: Job, placement: Placement, state: TaskState) -> None:
-        shape = next(leaf.shape for leaf in job.workload.leaves() if leaf.name == placement.group)
+        shape = _shape(job, placement.group)
         cpu, held = amount_of(shape.amounts, CPU), 0
+        spots = [(placement.group, task) for task in placement.tasks]
+        if again := [spot for spot in spots if spot in job.seats]:
+            self._remove(job, again)
         rows = zip(placement.tasks, placement.nodes, placement.devices, strict=True)
         for task, name, devices in rows:
             seen = self.cluster.nodes.get(name)
             milli = milli_of(shape, seen.node if seen else None, devices)
             seat = Seat(name, 0 if shape.mig else devices, milli, cpu, TaskState.ASSUMED)
             seat.milli = self.cluster.healthy_milli(seat)
-            job.seats[placement.group, task] = seat
+            spot = placement.group, task
+            job.seats[spot] = self._seated.setdefault(name, {})[job.workload.name, spot] = seat
             held += seat.milli
             self.cluster.use(seat, 1)
         self._count_held(job, held)
@@ -254,7 +260,14 @@ class People:
                 self._count_running(job, spot[0], seat, TaskState.PENDING)
                 gone += seat.milli
                 self.cluster.use(seat, -1)
+                self._stand_up(job, spot, seat)
         self._count_held(job, -gone)
+
+    def _stand_up(self, job: Job, spot: Spot, seat: Seat) -> None:
+        there = self._seated[seat.node]
+        there.pop((job.workload.name, spot), None)
+        if not there:
+            del self._seated[seat.node]
 
     def _count_held(self, job: Job, milli: int) -> None:
         """Count what a workload has got or lost, and whether it waits for all it asked for."""
@@ -271,6 +284,7 @@ class People:
         runs = job.minimum_runs
         if runs and job.runs_since is None:
             job.runs_since, job.steps = at, [(at, job.running_milli)]
+            job.spoilt = None
             self.running_milli += job.running_milli
             for meter in self._meters:
                 meter.runs(job)
@@ -283,5 +297,10 @@ class People:
             job.runs_since = None
             job.steps.clear()
             job.restarts += 1
-        elif runs and job.steps[-1][1] != job.running_milli:
-            job.steps.append((at, job.running_milli))
+        elif runs and self._meters:
+            job.step(at)
+
+
+def _shape(job: Job, group: str) -> Shape:
+    """Return what a task of a group asks for."""
+    return next(leaf.shape for leaf in job.workload.leaves() if leaf.name == group)

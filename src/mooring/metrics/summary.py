@@ -163,5 +163,5 @@ class Summary:
     """Who waited longest, longest first; the first twenty."""
     not_started: tuple[Waited, ...]
     """The same of those who wait still, or left in vain."""
-    node_failures: int
-    """Times that a node left."""
+    nodes_lost: int
+    """Times that a node left, or was not ready any more."""

@@ -81,7 +81,7 @@ class Live:
     def __init__(
         self, trial: Trial, tick: Callable[[int], None], state: State | None = None
     ) -> None:
-        reading = trial.source.read(trial.seed)
+        reading = trial.source.read(trial.seed, trial.until_s)
         load = trial.rules.applied(reading.load)
         self.trial = trial
         self.remarks = reading.remarks

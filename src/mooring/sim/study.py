@@ -94,12 +94,17 @@ class Source:
     node_failures: float = 0.0
     """Failures of a node a year."""
 
-    def read(self, seed: int) -> Reading:
-        """Return the load, and what was left out of it; the work of a trace has no seed."""
+    def read(self, seed: int, until_s: float = inf) -> Reading:
+        """Return the load, and what was left out of it; the work of a trace has no seed.
+
+        Nodes fail until then: whoever fell behind must not be spared.
+        """
         reading = self._read(seed)
         if not self.node_failures:
             return reading
-        until_s = reading.over_s if self.trace else self.options.days * 86_400
+        if until_s == inf:
+            told = "a run that ends when all is done has no end up to which nodes could fail"
+            raise StudyError(f"--node-failures {self.node_failures:g}: {told}; give --days")
         failing = with_failures(reading.load, seed, self.node_failures, until_s)
         return replace(reading, load=failing)
 

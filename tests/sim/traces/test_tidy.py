@@ -20,6 +20,7 @@ from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
 from mooring.sim.load import Arrival, Load
 from mooring.sim.mixes.cluster import TOPOLOGY, make_nodes
 from mooring.sim.traces import Options, TraceError, read_trace, trace_schema, write_trace
+from mooring.sim.traces.intake import Cluster, Intake
 from mooring.sim.traces.tidy import beside
 
 if TYPE_CHECKING:
@@ -396,3 +397,7 @@ def test_nodes_are_taken_of_traces_that_have_some(tmp_path: Path) -> None:
     taken = read_trace(str(trace), ".", Options(nodes_of=str(other)))
     assert [len(node.devices) for node in taken.load.nodes] == [16]
     assert not taken.notes
+
+
+def test_queues_of_what_has_no_work_are_not_asked_for() -> None:
+    assert not Intake("nodes", Options(queues=(("a", "b"),))).reading(Cluster(())).drafts

@@ -124,13 +124,6 @@ class Reading:
         """Return what was left out."""
         return Remarks(self.left_out, self.mistakes, self.notes)
 
-    @property
-    def over_s(self) -> float:
-        """Return when all of a trace would be over if nobody ever waited."""
-        over = (min(draft.at + draft.run_s, draft.ends_at) for draft in self.drafts)
-        last_at = max((draft.at for draft in self.drafts), default=0.0)
-        return max((end for end in over if end < inf), default=last_at)
-
 
 @dataclass(frozen=True, slots=True)
 class Cluster:

@@ -184,9 +184,12 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
 
 def _with_note(reading: Reading, options: Options) -> Reading:
     """Return a trace without nodes, saying how many it got."""
-    some = counted(len(reading.load.nodes), "node")
+    nodes = [node for node in reading.load.nodes if node.devices]
+    others = len(reading.load.nodes) - len(nodes)
+    some = counted(len(nodes), "node")
     gpus = f"{options.gpus} GPUs" if options.gpus > 1 else "one GPU"
-    note = f"it names no nodes, and gets {some} of {gpus}; --nodes says how many"
+    without = f" and {others:,} without" if others else ""
+    note = f"it names no nodes, and gets {some} of {gpus}{without}; --nodes says how many"
     return replace(reading, notes=(*reading.notes, note))
 
 
