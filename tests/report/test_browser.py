@@ -1,0 +1,65 @@
+"""The page in a real browser, where there is one: its script runs to the end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from shutil import which
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mooring.cli import main
+from mooring.metrics import Metrics
+from mooring.report import Run, write_page
+from tests.metrics.test_fold import START, story
+from tests.report.test_page import used_by
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BROWSER = which("chromium") or which("google-chrome") or which("chrome")
+HEADLESS = ("--headless", "--no-sandbox", "--disable-gpu", "--dump-dom")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+
+
+def shown(page: Path) -> str:
+    """Return the page as the browser has made it, without its script; the footer comes last."""
+    assert BROWSER is not None
+    done = subprocess.run(
+        [BROWSER, *HEADLESS, page.as_uri()], capture_output=True, text=True, timeout=60, check=True
+    )
+    body = re.sub(r"<script.*</script>", "", done.stdout, flags=re.DOTALL)
+    assert "<footer>" in body
+    return body
+
+
+def test_a_page_of_next_to_nothing_opens(tmp_path: Path) -> None:
+    metrics = Metrics(START)
+    page = tmp_path / "page.html"
+    page.write_text(write_page("Nothing", "yet", [Run("one", metrics.summary(), metrics.film())]))
+    assert "<h1>Nothing</h1>" in shown(page)
+
+
+def test_a_page_with_odd_names_and_many_queues_opens(tmp_path: Path) -> None:
+    """Ten queues, of which seven have a colour of their own."""
+    metrics, page = story(), tmp_path / "page.html"
+    queues = {f"queue-{number}": number + 1.0 for number in range(10)}
+    runs = [Run("<!--<script>", metrics.summary(), metrics.film()), used_by("many", **queues)]
+    page.write_text(write_page("</script>", "&amp;", runs))
+    body = shown(page)
+    assert "&lt;!--&lt;script&gt;" in body
+    assert {f"queue-{number}" in body for number in range(4, 10)} == {True}
+    assert "queue-1" not in body
+    assert "others" in body
+
+
+def test_a_comparison_opens_with_all_its_parts(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    work = ["--cluster", "64", "--days", "0.2", "--load", "1.5", "--seed", "0", "1"]
+    options = ["--policy", "fifo", "default", "--report", str(page), "--jobs", "1"]
+    assert main(["compare", *work, *options]) == 0
+    body = shown(page)
+    parts = ("Over time", "JWTD", "JTTED", "Who uses the GPUs", "The cluster", "Worst off")
+    assert [part for part in parts if part not in body] == []
+    assert len(re.findall(r"<svg", body)) >= 8
