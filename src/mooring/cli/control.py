@@ -98,8 +98,7 @@ def add_control(to: argparse.ArgumentParser, time: Callable[[str], float]) -> No
         dest="saved",
         metavar="FILE",
         default="",
-        help="go on with a saved run; what is run is as it was, and one with a journal is saved there "
-        "again",
+        help="go on with a saved run, as it was; one with a journal is saved there again",
     )
     to.add_argument(
         "--pace",
