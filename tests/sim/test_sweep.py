@@ -88,9 +88,10 @@ def test_tables_by_load(tmp_path: Path, capsys: Captured, monkeypatch: pytest.Mo
         "mix lab on 16 GPUs at load 1:",
         "mix lab on 16 GPUs at load 2:",
     ]
-    assert lines[-1].startswith("8 runs in ")
+    assert lines[-2].startswith("8 runs in ")
+    assert lines[-1].startswith("It began with an empty cluster")
     assert main(["sweep", str(tmp_path / "x.csv"), *GRID, *HERE]) == 0
-    assert capsys.readouterr().out.endswith(" s; 8 were there already.\n")
+    assert " s; 8 were there already.\n" in capsys.readouterr().out
 
 
 def test_a_trace_is_one_load_however_often_nodes_fail(tmp_path: Path, capsys: Captured) -> None:
@@ -103,6 +104,21 @@ def test_a_trace_is_one_load_however_often_nodes_fail(tmp_path: Path, capsys: Ca
 
     assert [row["gpus"] for row in swept["rows"]] == [16, 16]
     assert [load["gpus"] for load in swept["loads"]] == [16]
+
+
+def test_failures_can_be_swept(tmp_path: Path, capsys: Captured) -> None:
+    """As in runs of their own; each often is a load of its own."""
+    file = str(tmp_path / "rows.jsonl")
+    work = ["--cluster", "64", "--days", "0.1", "--policy", "default"]
+    swept = told(capsys, file, *work, *HERE, "--node-failures", "0", "4000")
+    assert [load["node_failures_a_year"] for load in swept["loads"]] == [0.0, 4000.0]
+    calm, rough = [[row["nodes_lost"] for row in swept["rows"][at : at + 2]] for at in (0, 2)]
+    assert calm == [0, 0]
+    assert all(isinstance(lost, int) and lost > 0 for lost in rough)
+    assert main(["sweep", file, *work, *HERE, "--node-failures", "4000"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "on 64 GPUs at load 0.9, each node failing 4000 times a year:" in words
+    assert "0 runs in" in words
 
 
 def test_ctrl_c_leaves_whole_rows_and_the_next_call_goes_on(

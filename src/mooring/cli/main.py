@@ -514,7 +514,7 @@ def _check_work(arguments: argparse.Namespace, words: list[str]) -> None:
     usual = vars(parser().parse_args(words))
     names = _OF_MIX if arguments.trace else _OF_TRACE
     given = [name for name in names if getattr(arguments, name) != usual[name]]
-    has_chance = not arguments.trace or arguments.node_failures
+    has_chance = not arguments.trace or arguments.node_failures not in (0.0, [0.0])
     if not has_chance and isinstance(arguments.seed, list) and len(set(arguments.seed)) > 1:
         given.append("seed")
     if given:

@@ -301,6 +301,7 @@ _NUMBERS = (
     ("--restart", "S", 60.0, "seconds that a restart takes"),
     ("--grace", "S", 10.0, "seconds from evicted to gone"),
 )
+_SWEPT = ("--load", "--node-failures")
 _FILES = (
     ("--report", "write a page to look at (HTML)"),
     ("--data", "write the numbers (JSON, or CSV by the end of the name)"),
@@ -339,7 +340,7 @@ def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -
     )
     for name, of, number, about in _NUMBERS:
         about = f"{about}; default {number:g}"
-        default = usual(number) if name == "--load" else {"default": number}
+        default = usual(number) if name in _SWEPT else {"default": number}
         kind = _above_0 if name == "--load" else part
         to.add_argument(name, metavar=of, type=kind, help=about, **default)
     to.add_argument(

@@ -60,10 +60,9 @@ def sweep(asked: Sweep) -> int:
         )
         part = "" if is_whole else left
         known = f"; {len(rows) - done:,} were there already" if len(rows) > done else ""
-        if asked.cells:
-            tell_of_emptiness(asked.cells[0].trial, Terminal())
         told = f"{counted(done, 'run')} in {monotonic() - began:.1f} s{known}."
         Terminal().print(f"\n{told}{part}")
+        tell_of_emptiness(asked.cells[0].trial, Terminal())
     if not is_whole:
         raise KeyboardInterrupt
     return 0
@@ -90,10 +89,10 @@ def _run(asked: Sweep, missing: Sequence[Cell], results: Results) -> None:
 
 
 def _groups(rows: Sequence[Row]) -> dict[tuple[object, ...], dict[str, list[Row]]]:
-    """Return rows by work, GPUs and load, and by policy."""
+    """Return rows by work, GPUs, load and failures, and by policy."""
     found: dict[tuple[object, ...], dict[str, list[Row]]] = {}
     for row in rows:
-        load = row["work"], row["gpus"], row["load"]
+        load = row["work"], row["gpus"], row["load"], row.get("node_failures_a_year") or 0.0
         found.setdefault(load, {}).setdefault(str(row["policy"]), []).append(row)
     return found
 
@@ -101,19 +100,20 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[object, ...], dict[str, list[Row]
 def _loads(rows: Sequence[Row]) -> list[dict[str, object]]:
     """Return means and intervals as data."""
     loads = []
-    for (work, gpus, load), by_policy in _groups(rows).items():
-        policies = [spreads_of(some) for some in by_policy.values()]
-        loads.append({"work": work, "gpus": gpus, "load": load, "policies": policies})
+    for (work, gpus, load, failures), by_policy in _groups(rows).items():
+        what = {"work": work, "gpus": gpus, "load": load, "node_failures_a_year": failures}
+        loads.append({**what, "policies": [spreads_of(some) for some in by_policy.values()]})
     return loads
 
 
 def _print(rows: Sequence[Row]) -> None:
     terminal = Terminal()
-    for number, ((work, gpus, load), by_policy) in enumerate(_groups(rows).items()):
+    for number, ((work, gpus, load, failures), by_policy) in enumerate(_groups(rows).items()):
         if number:
             terminal.print("")
         at = "" if load is None else f" at load {load:g}"
-        terminal.print(f"{work} on {gpus:,} GPUs{at}:")
+        failing = f", each node failing {failures:g} times a year" if failures else ""
+        terminal.print(f"{work} on {gpus:,} GPUs{at}{failing}:")
         print_headlines(terminal, list(by_policy.values()))
         left_out = max(int(row.get("left_out") or 0) for some in by_policy.values() for row in some)
         if left_out:
@@ -136,6 +136,8 @@ def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell
             for gpus in dict.fromkeys(arguments.cluster)
             for load in dict.fromkeys(arguments.load)
         ]
+    often = dict.fromkeys(arguments.node_failures)
+    loads = [load | {"node_failures": failures} for load in loads for failures in often]
     every = rules_of_all(arguments.policy)
     for load in loads:
         trial = trial_of(argparse.Namespace(**(given | load)), reading)
