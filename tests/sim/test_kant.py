@@ -56,7 +56,7 @@ def a_load(*jobs: tuple[float, int, float]) -> Load:
 
 def columns(load: Load, warm_up_s: float, until_s: float, monkeypatch: pytest.MonkeyPatch) -> Row:
     """Return the bounds of a strict run."""
-    monkeypatch.setattr(Source, "read", lambda self, seed: Reading(load, 0))
+    monkeypatch.setattr(Source, "read", lambda self, seed, until_s: Reading(load, 0))
     source = Source("lab", Options(gpus=8))
     trial = Trial(source, NAMED["fifo"], 0, warm_up_s, until_s, Delays(start_s=10.0))
     live = Live(trial, lambda passed: None)
