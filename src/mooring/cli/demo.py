@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mooring.cli.files import need_folder
+from mooring.cli.files import Place, need_places
 from mooring.cli.map import PARTLY, TAKEN, cell, clock, cluster_map, curve
 from mooring.cli.show import Terminal, print_json
 from mooring.cli.simulate import comparison_of, run_trials, write_report
@@ -69,7 +69,7 @@ class Demo:
 def demo(asked: Demo) -> int:
     """Run the comparison, print it, write its page and open it; return the exit code."""
     page, began, terminal = Path(asked.report), monotonic(), Terminal()
-    need_folder("--report", asked.report, ".html", ".htm")
+    need_places(Place("--report", asked.report, (".html", ".htm")))
     is_seen = terminal.is_terminal and not asked.as_json
     if is_seen:
         terminal.print(_title(asked))

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import need_folder
+from mooring.cli.files import Place, need_places
 from mooring.cli.lead import (
     AGAINST,
     OURS,
@@ -45,7 +45,7 @@ class Choice:
 
 def openb(choice: Choice, *, as_json: bool) -> int:
     """Run the openb study and print its curves; return the exit code."""
-    need_folder("--figure", choice.figure, ".svg")
+    need_places(Place("--figure", choice.figure, (".svg",)))
     curves: list[Curve] = []
     interrupted = False
     if choice.leads:

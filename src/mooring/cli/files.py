@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.sim.errors import StudyError
+from mooring.sim.errors import StudyError, each_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class Place(NamedTuple):
-    """A file that is to be written."""
+    """A file that is to be written, by which option; no path: it is not asked for."""
 
     option: str
     path: str
     ends: tuple[str, ...] = ()
+    """How its name may end, so that no file of another kind is replaced; none: anyhow."""
 
 
-def need_folder(option: str, path: str, *ends: str) -> None:
-    """See, before anything is run, that a file can be there; without a path nothing is asked.
+def need_places(*places: Place) -> None:
+    """See, before anything is run, that these files can be there; mistakes are told together."""
+    asked = [place for place in places if place.path]
+    each_of([*(partial(_need_folder, place) for place in asked), partial(_need_apart, asked)])
 
-    Its name has one of the ends, so that no file of another kind is replaced.
-    """
-    if not path:
-        return
+
+def _need_folder(place: Place) -> None:
+    option, path, ends = place
     file = Path(path)
     if file.is_dir():
         raise StudyError(f"{option} {path}: this is a folder; give a file")
@@ -35,17 +38,15 @@ def need_folder(option: str, path: str, *ends: str) -> None:
         raise StudyError(f"{option} {path}: there is no folder {file.parent}")
 
 
-def need_different_files(places: Iterable[Place]) -> None:
+def _need_apart(places: Iterable[Place]) -> None:
     """See that no two of them are one file."""
     seen: dict[Path, str] = {}
-    for place in places:
-        if not place.path:
-            continue
-        file = Path(place.path).resolve()
+    for option, path, _ in places:
+        file = Path(path).resolve()
         if file in seen:
             told = f"{seen[file]} is to be written there too"
-            raise StudyError(f"{place.option} {place.path}: {told}; give another name")
-        seen[file] = place.option
+            raise StudyError(f"{option} {path}: {told}; give another name")
+        seen[file] = option
 
 
 def write_text(path: str | Path, text: str) -> None:

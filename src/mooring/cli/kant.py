@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import need_folder, write_text
+from mooring.cli.files import Place, need_places, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.sweep import tell_strangers
 from mooring.report.kant import groups_of, verdicts
@@ -60,8 +60,8 @@ class Choice:
 
 def kant(choice: Choice) -> int:
     """Run what the file of rows has not got; Ctrl-C keeps and tells what is done."""
-    need_folder("--report", choice.report, ".html", ".md")
-    need_folder("--figure", choice.figure, ".svg")
+    report = Place("--report", choice.report, (".html", ".md"))
+    need_places(report, Place("--figure", choice.figure, (".svg",)))
     began, is_whole = monotonic(), True
     cells = {key_of(cell): cell for cell in choice.setting.cells()}
     with closing(_Kept(choice.rows)) as kept:

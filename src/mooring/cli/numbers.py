@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import Place, need_different_files, need_folder, write_text
+from mooring.cli.files import Place, need_places, write_text
 from mooring.cli.show import GAP, Terminal, table
 from mooring.report import Run, Spread, headline, why, write_csv
 from mooring.sim.errors import StudyError, each_of
@@ -60,10 +60,8 @@ class Output:
         """See, before anything is run, that there are folders for what is to be written."""
         report = Place("--report", self.report, (".html", ".htm"))
         data = Place("--data", self.data, (".json", ".csv"))
-        checks = [partial(need_folder, p.option, p.path, *p.ends) for p in (report, data, *more)]
-        apart = partial(need_different_files, [report, data, *more])
-        every: list[Callable[[], None]] = [*checks, self._make_folder, apart]
-        each_of(every)
+        checks: list[Callable[[], None]] = [partial(need_places, report, data, *more)]
+        each_of([*checks, self._make_folder])
 
     def _make_folder(self) -> None:
         folder = Path(self.folder)

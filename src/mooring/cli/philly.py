@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import need_folder, write_text
+from mooring.cli.files import Place, need_places, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.report.waits_figure import Panel, Waits, draw_waits
 from mooring.sim.philly import Row, job_count, run_all
@@ -32,7 +32,7 @@ class Choice:
 
 def philly(choice: Choice, *, as_json: bool) -> int:
     """Run the Philly jobs under every policy and print the table; return the exit code."""
-    need_folder("--figure", choice.figure, ".svg")
+    need_places(Place("--figure", choice.figure, (".svg",)))
     found: list[Row] = []
     runs = [(nodes, policy) for nodes in choice.nodes for policy in choice.policies]
     interrupted = False
