@@ -14,6 +14,7 @@ from mooring.metrics.tted import room_of
 from mooring.metrics.waits import WORST, Waits, bucket_of, quantile, survival
 from mooring.model.events import (
     Adopted,
+    BindRefused,
     Ended,
     Event,
     NodeChanged,
@@ -368,6 +369,22 @@ def test_announced_starts_are_compared_with_what_came() -> None:
     promises = metrics.summary().promises
 
     assert (promises.announced, promises.kept, promises.mean_error_s) == (1, 0, 20.0)
+
+
+def test_a_start_that_was_announced_is_kept_by_a_place_not_by_coming_up() -> None:
+    """Announced for 30 s: it has a place at 25 s, loses it at 26, has one at 29 and runs at 60."""
+    metrics = Metrics(START)
+    metrics.hear(0.0, [at(WHOLE_NODE)], Plan((), (Waiting("w", (Reserved(30.0, 1),)),)))
+    tell(metrics, 25.0, plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 26.0, BindRefused("w", GROUP, (0,)))
+    tell(metrics, 29.0, plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 40.0)
+    comes_up = metrics.summary().promises
+    tell(metrics, 60.0, runs("w", group=GROUP, at=60.0))
+    runs_now = metrics.summary().promises
+
+    for promises in (comes_up, runs_now):
+        assert (promises.announced, promises.kept, promises.mean_error_s) == (1, 1, 1.0)
 
 
 def test_who_is_due_and_waits_is_late() -> None:

@@ -219,7 +219,8 @@ class Metrics:
         if job.gpus:
             self._gangs.count(job)
         if job.promised_at is not None:
-            self._errors.append(job.runs_since - job.promised_at)
+            placed_at = job.runs_since if job.placed_at is None else job.placed_at
+            self._errors.append(placed_at - job.promised_at)
 
     def breaks(self, job: Job, at: float) -> None:
         """Count the work that has to be done again: what a service has served is done."""
@@ -336,8 +337,10 @@ class Metrics:
 
     def _overdue(self, job: Job) -> Iterator[float]:
         """Yield how late the start of one is by now that should have started."""
+        placed_at = job.placed_at if job.seats else None
+        by = self._now if placed_at is None else placed_at
         if job.promised_at is not None and self._now - job.promised_at > _SOON_S:
-            yield self._now - job.promised_at
+            yield by - job.promised_at
 
     def _promises(self) -> Promises:
         jobs = (j for j in self._people.jobs.values() if j.in_window and j.started_at is None)

@@ -48,6 +48,8 @@ class Job:
     restarts: int = 0
     promised_at: float | None = None
     """The first start that was announced to it."""
+    placed_at: float | None = None
+    """When it last got a place after it had none: it starts then, and runs when it has come up."""
     reasons: tuple[Reason, ...] = ()
     """Why it waited, as was said last."""
 

@@ -196,6 +196,8 @@ class People:
             return
         match decision:
             case Bind():
+                if not job.seats:
+                    job.placed_at = at
                 self._seat(job, decision.placement, TaskState.ASSUMED)
             case Evict():
                 spots = [(decision.group, task) for task in decision.tasks]

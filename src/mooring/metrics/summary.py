@@ -112,9 +112,9 @@ class Promises:
     announced: int
     """That were due."""
     kept: int
-    """Started no later than first announced."""
+    """Had a place no later than first announced; how long it took to come up does not count."""
     mean_error_s: float
-    """Mean distance between first announcement and start."""
+    """Mean distance between first announcement and that."""
     p90_error_s: float
 
 
