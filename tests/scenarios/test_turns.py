@@ -53,6 +53,20 @@ def test_one_that_asks_for_more_than_its_share_does_not_cost_those_behind_it_the
     story.rests()
 
 
+def test_who_has_just_left_for_another_has_no_turn_before_those_who_come_later() -> None:
+    """It wants all nodes and borrowed half of them: they were closed for it, and stood idle."""
+    quotas = queue("red", 16, order="backfill"), queue("blue", 16, order="backfill")
+    story = Story("a=8 b=8 c=8 d=8", *quotas, grace_s=10.0)
+    story.at(0, gang("large", tasks=4, gpus=8, queue="red"), runs=3600)
+    story.at(100, task("small", 1, queue="blue"), runs=7200)
+
+    story.at(200, task("later", 8, queue="blue"), runs=600).go(300)
+
+    assert story.left() == [Left(100, "large", "quota", "small")]
+    assert story.starts("later") == [200]
+    story.rests()
+
+
 def test_without_patience_they_have_it_at_once() -> None:
     policy = Policy(backfill=Backfill(patience_s=0.0))
     story = borrowed(6, policy=policy).at(20, task("small", 2, queue="red")).go(30)

@@ -249,19 +249,24 @@ class Shadow:
 
 
 def cast_shadow(engine: Engine, now: float) -> Shadow:
-    """Return the shadow of an engine that had none: all who run have had their turn."""
+    """Return the shadow of an engine that had none: all who run have had their turn.
+
+    Who leaves for another waits for it anew, as it would in strict order; not who is only moved.
+    """
     beside = engine.fork()
     beside.become_shadow()
     shadow = Shadow(beside)
     for name, entry in list(beside.entries().items()):
-        if entry.has_begun:
-            shadow.begin(name, now if entry.started_at is None else entry.started_at)
-        else:
+        began = now if entry.started_at is None else entry.started_at
+        was_there = entry.has_begun
+        if not was_there:
             beside.observe(WorkloadChanged(stripped(entry.workload)))
         for group, members in entry.members.items():
             leaving = [t for t, s in enumerate(members.states) if s == TaskState.RELEASING]
             if leaving:
                 beside.observe(TasksChanged(name, group, tuple(leaving), TaskState.PENDING, now))
+        if entry.has_begun or (was_there and name in engine.desk.holds):
+            shadow.begin(name, began)
     return shadow
 
 
