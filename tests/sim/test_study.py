@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mooring.metrics.summary import Waited
-from mooring.sim.live import Waits
-from mooring.sim.study import NAMED, Source, Trial, run_trial
+from mooring.sim.live import Live, Waits
+from mooring.sim.study import NAMED, Source, Trial, outcome_of, run_trial
 
 
 @pytest.mark.parametrize("until_s", [500.0, float("inf")])
@@ -30,3 +30,28 @@ def test_only_those_that_are_followed_are_kept_if_nobody_asks_for_all() -> None:
         waits.add(followed)
         waits.add(other)
         assert (waits.names, waits.told) == (names, {"a": followed})
+
+
+@pytest.mark.parametrize("stop_s", [float("inf"), 10 * 86_400.0])
+def test_what_runs_until_all_is_done_ends_with_the_last_of_it(
+    tmp_path: Path, stop_s: float
+) -> None:
+    """The engine would wake when its limit is over, a month later."""
+    trace = tmp_path / "limited.csv"
+    trace.write_text("at,name,gpus,run_s,run_limit_s\n0,only,8,3600,2592000\n")
+    live = Live(Trial(Source(trace=str(trace)), NAMED["default"]), lambda passed: None)
+
+    summary = outcome_of(live, is_whole=live.go(stop_s), until_s=stop_s).summary
+
+    assert (summary.end, summary.sor, summary.gar.median) == (3600.0, 1.0, 1.0)
+    assert live.is_over
+
+
+def test_what_is_to_run_for_a_time_counts_to_its_end(tmp_path: Path) -> None:
+    trace = tmp_path / "short.csv"
+    trace.write_text("at,name,gpus,run_s\n0,only,8,3600\n")
+
+    trial = Trial(Source(trace=str(trace)), NAMED["default"], until_s=7200.0)
+    summary = run_trial(trial, lambda passed: None).summary
+
+    assert (summary.end, summary.sor) == (7200.0, 0.5)

@@ -115,7 +115,7 @@ class Live:
             if self.trial.journal:
                 stack.callback(self._close, *self._open())
             timing = _Pace(pace, loop.now, halt) if pace else None
-            while loop.next_at <= until and loop.next_at < inf:
+            while loop.next_at <= until and loop.next_at < inf and not self.is_over:
                 if timing is not None:
                     timing.wait(loop.next_at)
                 if halt():
@@ -125,6 +125,11 @@ class Live:
             if timing is not None and until < inf:
                 timing.wait(until)
         return not halt() or loop.next_at > until
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it was to run until all is done, and that is so: the end is now."""
+        return self.trial.until_s == inf and self.run.loop.is_over
 
     def state(self) -> State:
         """Return where it stands; it must not go on while that is in use."""

@@ -146,6 +146,13 @@ class Loop:
         """Return what the last plan let begin at once: listeners hear of it with the next cycle."""
         return tuple(self._observed)
 
+    @property
+    def is_over(self) -> bool:
+        """Return whether nobody is there and nothing is to come but timers and void effects."""
+        if self._fed is not None or self.engine.entries():
+            return False
+        return all(event is None or is_effect for _, _, _, event, is_effect in self._heap)
+
     def running_since(self, name: str) -> float | None:
         """Return since when the minimum of a workload runs; None: it does not."""
         known = self._end_of.get(name)

@@ -186,7 +186,7 @@ def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
 def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> Outcome:
     """Return what came of a run, which is over: the last stretch counts too."""
     trial, loop = live.trial, live.run.loop
-    end = trial.until_s if until_s is None else until_s
+    end = trial.until_s if until_s is None or live.is_over else until_s
     live.metrics.hear(end if is_whole and end < inf else loop.now, loop.unheard, Plan())
     if live.waits is not None:
         for waited in live.metrics.waiting():
