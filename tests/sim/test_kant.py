@@ -111,13 +111,15 @@ def test_what_is_left_over_must_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["training", "inference", "mixed"])
 @pytest.mark.parametrize("policy", ["fifo", "default"])
-def test_no_run_passes_its_bounds(kind: str, policy: str) -> None:
-    setting = Setting((kind,), (20,), (4.0,), (policy,), (1,), 0.1, 0.02)
+@pytest.mark.parametrize(("gpus", "load"), [(20, 4.0), (64, 0.5)], ids=["too much", "little"])
+def test_no_run_passes_its_bounds(kind: str, policy: str, gpus: int, load: float) -> None:
+    """With too much to do waits are bounded; with little what can be used, nearly to the digit."""
+    setting = Setting((kind,), (gpus,), (load,), (policy,), (1,), 0.1, 0.02)
     (cell,) = setting.cells()
     row = {key: 0.0 if value is None else value for key, value in run_cell(cell).items()}
     numbers = {key: float(value) for key, value in row.items() if not isinstance(value, str)}
 
-    window_s, hours = 0.1 * 86_400, 0.1 * 24 * 20
+    window_s, hours = 0.1 * 86_400, 0.1 * 24 * gpus
     each_s = DELAYS.grace_s + DELAYS.restart_s + DELAYS.start_s
     evicted = numbers["evictions"] * each_s / window_s
     again = numbers["lost_gpu_hours"] / hours + evicted
@@ -126,6 +128,10 @@ def test_no_run_passes_its_bounds(kind: str, policy: str) -> None:
     assert numbers["gfr"] >= numbers["gfr_least"] - 1e-9
     assert numbers["delay_s"] >= numbers["delay_least_s"] - 1e-9
     assert numbers["sor"] > 0.1
+    if load < 1:
+        assert again < 0.02
+        assert numbers["sor_most"] < 0.4
+        assert numbers["gar_most"] < 0.4
 
 
 # -- the command ----------------------------------------------------------------------------------
