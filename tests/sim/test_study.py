@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from mooring.metrics.summary import Waited
+from mooring.model.plan import Blocked
 from mooring.sim.live import Live, Waits
+from mooring.sim.run import Delays
 from mooring.sim.study import NAMED, Source, Trial, outcome_of, run_trial
+from mooring.sim.traces import Options
 
 
 @pytest.mark.parametrize("until_s", [500.0, float("inf")])
@@ -55,3 +58,23 @@ def test_what_is_to_run_for_a_time_counts_to_its_end(tmp_path: Path) -> None:
     summary = run_trial(trial, lambda passed: None).summary
 
     assert (summary.end, summary.sor) == (7200.0, 0.5)
+
+
+def test_who_is_followed_is_told_what_it_waited_for_and_how_long(tmp_path: Path) -> None:
+    """One node: `b` waits for `a` alone until 100 s, then `c` overtakes nobody: strict order."""
+    trace = tmp_path / "line.csv"
+    trace.write_text("at,name,gpus,run_s\n0,a,8,100\n10,b,8,50\n20,c,4,10\n")
+    source = Source(trace=str(trace), reading=Options(nodes=1))
+    trial = Trial(source, NAMED["fifo"], delays=Delays(start_s=30.0), follow=("b", "c"))
+    live = Live(trial, lambda passed: None)
+    live.go()
+    assert live.waits is not None
+
+    b, c = live.waits.whys.of("b"), live.waits.whys.of("c")
+
+    assert [(why.seconds, [type(r).__name__ for r in why.reasons]) for why in b] == [
+        (120.0, ["NoRoom", "Excluded"]),
+        (30.0, []),
+    ]
+    assert (c[0].seconds, c[0].reasons) == (110.0, (Blocked("b"),))
+    assert sum(why.seconds for why in c) == live.waits.told["c"].wait_s == 220.0

@@ -15,6 +15,7 @@ from mooring.metrics.summary import Waited
 from mooring.model.events import Event
 from mooring.sim.own import own_of
 from mooring.sim.run import Run
+from mooring.sim.whys import Whys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,11 +43,17 @@ class Waits:
     """How long each of them waited."""
     in_vain: dict[str, float] = field(default_factory=dict)
     """How long those waited who have not started."""
+    whys: Whys = field(default_factory=Whys)
+    """What those who are followed waited for."""
+
+    def __post_init__(self) -> None:
+        self.whys.names = self.follow
 
     def add(self, waited: Waited) -> None:
         """Note one whose wait is over, or the run is."""
         if waited.name in self.follow:
             self.told[waited.name] = waited
+            self.whys.over(waited)
         if not self.keeps_all:
             return
         if waited.is_waiting:
@@ -101,6 +108,8 @@ class Live:
             self.metrics, self.waits = state.metrics, state.waits
             self._pending, self._records = state.pending, state.records
         self.run.loop.listen(Clock(tick, 0.0 if state is None else self.run.loop.now).hear)
+        if self.waits is not None and self.waits.follow:
+            self.run.loop.listen(self.waits.whys.hear)
         self.run.loop.listen(self.metrics.hear)
 
     def go(
