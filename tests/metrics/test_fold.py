@@ -9,8 +9,8 @@ import pytest
 from mooring.metrics import Metrics
 from mooring.metrics.job import MOST_STEPS
 from mooring.metrics.live import Live
-from mooring.metrics.summary import Waited
-from mooring.metrics.tted import room_of
+from mooring.metrics.packing import room_of
+from mooring.metrics.summary import Evictions, Waited
 from mooring.metrics.waits import WORST, Waits, bucket_of, quantile, survival
 from mooring.model.events import (
     Adopted,
@@ -26,11 +26,12 @@ from mooring.model.events import (
 )
 from mooring.model.plan import Bind, Blocked, Decision, Evict, Plan, Reserved, Waiting
 from mooring.model.queues import Queue
+from mooring.model.resources import amounts
 from mooring.model.scenario import Scenario
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import Placement, Shape, TaskState, Workload
 from mooring.policy.placing.mix import FIRST_LESSON
-from tests.build import gang, node, task
+from tests.build import gang, group, node, task
 
 RACKS = Topology((Level("rack"),))
 NODES = (node("a", 4, "r1"), node("b", 4, "r1"), node("c", 4, "r2"))
@@ -92,7 +93,26 @@ def test_fragmentation_by_nodes_and_by_gpus() -> None:
     summary = story().summary()
     assert summary.gfr.mean == pytest.approx(2 / 3 * 0.3)
     assert summary.gfr_gpu == pytest.approx(4 / 12 * 0.3)
+
+
+def test_idle_parts_of_nodes_are_no_more_than_what_is_idle_also_when_a_node_leaves() -> None:
+    """For 100 s half of two nodes is in use, then for 100 s all of the one that is left.
+
+    A half and nothing; as sums of GPU-seconds, of which there are fewer then, it would be a third.
+    """
+    metrics = Metrics(Scenario(0.0, RACKS, NODES[:2]))
+    jobs = [task(name, 2, submitted_at=0.0) for name in "xyz"]
+    plan = (bind("x", GROUP, "a", devices=0b11), bind("y", GROUP, "b", devices=0b11))
+    tell(metrics, 0.0, *map(at, jobs), plan=plan)
+    tell(metrics, 100.0, NodeLeft("b"), Ended("y"), plan=(bind("z", GROUP, "a", devices=0b1100),))
+    tell(metrics, 200.0)
+
+    summary = metrics.summary()
+
+    assert summary.gar.mean == pytest.approx((1 / 2 + 1) / 2)
+    assert summary.gfr_gpu == pytest.approx((1 / 2 + 0) / 2)
     assert summary.gfr_gpu <= 1 - summary.gar.mean
+    assert summary.sor == pytest.approx((4 * 100 + 4 * 100) / (8 * 100 + 4 * 100))
 
 
 def test_waits_until_the_minimum_runs() -> None:
@@ -150,6 +170,9 @@ def test_shares_and_instances_could_be_on_one_device() -> None:
     assert room_of(Shape(gpus=1, milli=500), whole) == 16
     assert room_of(Shape(gpus=1, milli=400), whole) == 16
     assert room_of(Shape(gpus=3), whole) == 2
+    assert room_of(Shape(gpus=2, milli=500), whole) == 8
+    assert room_of(Shape(gpus=3, milli=500), whole) == 5
+    assert room_of(Shape((("cpu", 24_000),), gpus=1), whole) == 2
     assert room_of(Shape(gpus=1, mig="1g.10gb"), whole) == 0
     device = replace(cut.devices[0], mig="h100-80gb", memory=81_920)
     assert room_of(Shape(gpus=1, mig="1g.10gb"), replace(cut, devices=(device,))) == 7
@@ -157,7 +180,91 @@ def test_shares_and_instances_could_be_on_one_device() -> None:
     assert room_of(Shape(gpus=1), replace(cut, devices=(device,))) == 0
     memory = replace(device, mig="")
     assert room_of(Shape(gpus=1, gpu_memory=30_000), replace(cut, devices=(memory,))) == 2
+    assert room_of(Shape(gpus=1, gpu_memory=90_000), replace(cut, devices=(memory,))) == 0
     assert room_of(Shape(gpus=1), replace(cut, devices=(replace(memory, healthy=False),))) == 0
+
+
+def test_nodes_and_leaves_are_counted_over_all_groups() -> None:
+    """Two groups of 2 GPUs in two racks, where one node would do; neither sends any further."""
+    two = replace(task("t", 2), groups=(task("t", 2).groups[0], group("other", gpus=2)))
+    metrics = Metrics(START)
+    plan = (bind("t", GROUP, "a", devices=0b11), bind("t", "other", "c", devices=0b11))
+    tell(metrics, 0.0, at(two), plan=plan)
+    tell(metrics, 0.0, runs("t", group=GROUP), runs("t", group="other"))
+
+    tted = metrics.summary().tted
+
+    assert (tted.gangs, tted.time, tted.nodes, tted.leaves) == (1, 1.0, 2.0, 2.0)
+
+
+def test_two_groups_on_one_node_use_one() -> None:
+    two = replace(task("t", 2), groups=(task("t", 2).groups[0], group("other", gpus=2)))
+    metrics = Metrics(START)
+    plan = (bind("t", GROUP, "a", devices=0b11), bind("t", "other", "a", devices=0b1100))
+    tell(metrics, 0.0, at(two), plan=plan)
+    tell(metrics, 0.0, runs("t", group=GROUP), runs("t", group="other"))
+
+    tted = metrics.summary().tted
+
+    assert (tted.gangs, tted.time, tted.nodes, tted.leaves) == (1, 1.0, 1.0, 1.0)
+
+
+NARROW: list[tuple[dict[str, int], int]] = [
+    ({"cpu": 32_000}, 0),
+    ({"memory": 1 << 19}, 0),
+    ({"nvidia.com/nic": 1}, 0),
+    ({}, 2),
+    ({}, 0),
+]
+
+
+@pytest.mark.parametrize(("each", "pods"), NARROW, ids=["cpu", "memory", "other", "pods", "ports"])
+def test_the_fewest_nodes_have_all_that_is_asked_for(each: dict[str, int], pods: int) -> None:
+    """A node has room for two of four tasks of one GPU each, or for one if they share a port."""
+    facts = {"nvidia.com/nic": 2} | ({"pods": pods} if pods else {})
+    nodes = tuple(node(name, 4, "r1", extra=facts) for name in "abcd")
+    ports = (80,) if not each and not pods else ()
+    shape = Shape(amounts(each), gpus=1, ports=ports)
+    four = replace(PAIR, groups=(replace(PAIR.groups[0], shape=shape, min=4),))
+    metrics = Metrics(Scenario(0.0, RACKS, nodes))
+    names = tuple("abcd" if ports else "aabb")
+    masks = (0b1,) * 4 if ports else (0b1, 0b10) * 2
+    tell(metrics, 10.0, at(four))
+    tell(metrics, 10.0, plan=(Bind("g", Placement(PAIRED, (0, 1, 2, 3), names, masks)),))
+    tell(metrics, 10.0, runs("g", 0, 1, 2, 3, group=PAIRED))
+
+    tted = metrics.summary().tted
+
+    assert (tted.gangs, tted.time, tted.nodes, tted.leaves) == (1, 1.0, 1.0, 1.0)
+
+
+def test_groups_that_ask_for_different_things_fill_nodes_together() -> None:
+    """A node has 4 GPUs and 64 cores: two of 2 GPUs go with two of 2 GPUs and all but 4 cores."""
+    small = group("small", gpus=2, tasks=2, cpu=2_000)
+    large = group("large", gpus=2, tasks=2, cpu=60_000)
+    metrics = Metrics(START)
+    both = replace(PAIR, groups=(small, large))
+    plan = (bind("g", "small", "a", "b", devices=0b11), bind("g", "large", "b", "c", devices=0b11))
+    tell(metrics, 10.0, at(both), plan=plan)
+    tell(metrics, 10.0, runs("g", 0, 1, group="small"), runs("g", 0, 1, group="large"))
+
+    tted = metrics.summary().tted
+
+    assert (tted.nodes, tted.leaves) == (3 / 2, 2.0)
+
+
+def test_a_placement_is_never_better_than_the_best() -> None:
+    """The pair started on one node of which two GPUs have broken since: nowhere else is better."""
+    metrics = Metrics(Scenario(0.0, RACKS, NODES[:1]))
+    broken = [replace(d, healthy=index > 1) for index, d in enumerate(NODES[0].devices)]
+    pair = Bind("g", Placement(PAIRED, (0, 1), ("a", "a"), (0b11, 0b1100)))
+    tell(metrics, 10.0, at(PAIR), plan=(pair,))
+    tell(metrics, 20.0, NodeChanged(replace(NODES[0], devices=tuple(broken))))
+    tell(metrics, 20.0, runs("g", 0, 1, group=PAIRED))
+
+    tted = metrics.summary().tted
+
+    assert (tted.time, tted.nodes, tted.leaves) == (1.0, 1.0, 1.0)
 
 
 def test_a_node_that_is_not_ready_is_no_better_place() -> None:
@@ -252,6 +359,49 @@ def test_warm_up_does_not_count() -> None:
     assert summary.sor == pytest.approx((80 * 4 + 20 * 4) / (12 * 80))
     assert summary.waits == ()
     assert summary.evictions.lost_gpu_hours == pytest.approx(4 * 10 / 3600)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_start_is_counted_from_when_it_was_wherever_it_stands_in_a_cycle(
+    *, is_first: bool
+) -> None:
+    """It ran from 30 s on, which is told at 60 s together with somebody who came then."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    start, other = runs("w", group=GROUP, at=30.0), at(replace(PAIR, submitted_at=60.0))
+    tell(metrics, 60.0, *((start, other) if is_first else (other, start)))
+
+    summary = metrics.summary()
+    (curve,) = summary.waits
+
+    assert (curve.started, curve.longest) == (1, 30.0)
+    assert summary.sor_run == pytest.approx(4 * 30 / (12 * 60))
+
+
+def test_a_start_without_a_time_is_counted_from_the_last_cycle_wherever_it_stands() -> None:
+    metrics = Metrics(START)
+    tell(metrics, 10.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 60.0, at(replace(PAIR, submitted_at=60.0)), runs("w", group=GROUP))
+
+    summary = metrics.summary()
+
+    assert summary.waits[0].longest == 10.0
+    assert summary.sor_run == pytest.approx(4 * 50 / (12 * 60))
+
+
+def test_what_is_told_of_one_workload_stays_in_order() -> None:
+    """w lost its place before it is said to run, so it does not; x ran from 20 s on."""
+    metrics = Metrics(START)
+    other = task("x", 4, submitted_at=0.0)
+    places = (bind("w", GROUP, "a"), bind("x", GROUP, "b"))
+    tell(metrics, 0.0, at(WHOLE_NODE), at(other), plan=places)
+    refused, late = BindRefused("w", GROUP, (0,)), runs("w", group=GROUP, at=30.0)
+    tell(metrics, 60.0, refused, late, runs("x", group=GROUP, at=20.0))
+
+    summary = metrics.summary()
+
+    assert (summary.started, summary.evictions.workloads) == (1, 0)
+    assert {waited.name: waited.wait_s for waited in summary.worst} == {"w": 60.0, "x": 20.0}
 
 
 def test_who_waits_still_is_censored() -> None:
@@ -431,6 +581,18 @@ def test_curves_are_means_over_stretches() -> None:
     assert curve.queues[0][1][1] == pytest.approx(4.0)
 
 
+def test_the_last_stretch_of_the_curve_counts_for_as_long_as_it_is() -> None:
+    """Idle for a minute, then all 12 GPUs for 4 s: 4 s of 64, not of two equal stretches."""
+    metrics = Metrics(START)
+    tell(metrics, 60.0, at(gang("g", tasks=3, gpus=4)), plan=(bind("g", PAIRED, *"abc"),))
+    tell(metrics, 64.0)
+
+    summary = metrics.summary()
+
+    assert summary.sor == pytest.approx(4 / 64)
+    assert summary.curve.sor == pytest.approx((0.0, 4 / 64))
+
+
 ELASTIC = gang("e", tasks=1, gpus=1, most=4, submitted_at=0.0)
 """One task of one GPU, and up to three more."""
 
@@ -520,7 +682,22 @@ def test_gpus_that_break_under_work_do_not_count_until_they_are_mended() -> None
     assert summary.gpus == pytest.approx((4 + 2 + 0 + 4) / 4)
     assert (summary.sor, summary.sor_run, live.sor) == pytest.approx((1.0, 1.0, 1.0))
     assert summary.gar.median == 1.0
-    assert summary.gfr_gpu <= 1 - summary.gar.mean
+
+
+def test_idle_parts_of_nodes_are_no_more_than_what_is_idle_also_when_gpus_break() -> None:
+    """One of four GPUs is in use for 20 s; then two of the idle ones are broken for 60 s."""
+    whole = NODES[0]
+    broken = [replace(d, healthy=index < 2) for index, d in enumerate(whole.devices)]
+    metrics = Metrics(Scenario(0.0, RACKS, (whole,)))
+    tell(metrics, 0.0, at(task("x", 1)), plan=(bind("x", GROUP, "a", devices=0b1),))
+    tell(metrics, 20.0, NodeChanged(replace(whole, devices=tuple(broken))))
+    tell(metrics, 80.0)
+
+    summary = metrics.summary()
+
+    assert summary.gfr_gpu == pytest.approx((3 / 4 * 20 + 1 / 2 * 60) / 80)
+    assert summary.gar.mean == pytest.approx((1 / 4 * 20 + 1 / 2 * 60) / 80)
+    assert summary.gfr_gpu == pytest.approx(1 - summary.gar.mean)
 
 
 def test_a_queue_that_comes_later_has_a_curve() -> None:
@@ -606,6 +783,64 @@ def test_who_was_done_before_it_had_to_leave_has_lost_nothing() -> None:
     evictions = metrics.summary().evictions
 
     assert (evictions.workloads, evictions.lost_gpu_hours) == (0, 0.0)
+
+
+def told_to_leave(*last: tuple[float, tuple[Event, ...]], service: bool = False) -> Evictions:
+    """A pair runs on two nodes from 0 s on and is told to leave at 50 s; then this happens."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(replace(PAIR, service=service)))
+    tell(metrics, 0.0, plan=(bind("g", PAIRED, "a", "b", devices=0b11),))
+    tell(metrics, 0.0, runs("g", 0, 1, group=PAIRED, at=0.0))
+    tell(metrics, 50.0, plan=(Evict("g", PAIRED, (0, 1), "preempt", "x"),))
+    for now, events in last:
+        tell(metrics, now, *events)
+    return metrics.summary().evictions
+
+
+OVER = (Ended("g"),)
+
+
+def test_who_is_told_to_leave_and_has_finished_by_then_has_lost_nothing() -> None:
+    """Its tasks are done at 60 and at 70, whatever else happens meanwhile; it is over at 80."""
+    done = [TasksChanged("g", PAIRED, (task,), TaskState.FINISHED) for task in (0, 1)]
+    evictions = told_to_leave((60.0, (done[0],)), (70.0, (done[1],)), (80.0, OVER))
+    assert (evictions.workloads, evictions.lost_gpu_hours) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [(55.0, ()), (60.0, OVER)],
+        [(60.0, (Ended("g", failed=True),))],
+        [(60.0, (TasksChanged("g", PAIRED, (0, 1), TaskState.PENDING), *OVER))],
+        [(60.0, (TasksChanged("g", PAIRED, (0,), TaskState.FINISHED),)), (70.0, OVER)],
+        [(60.0, (NodeLeft("a"), *OVER))],
+    ],
+    ids=["taken back later", "failed", "gone", "half of it done", "lost a node meanwhile"],
+)
+def test_who_is_told_to_leave_and_ends_otherwise_was_broken_off(
+    last: list[tuple[float, tuple[Event, ...]]],
+) -> None:
+    """Two tasks of 2 GPUs ran for 50 s."""
+    evictions = told_to_leave(*last)
+    assert (evictions.workloads, evictions.lost_gpu_hours) == pytest.approx((1, 4 * 50 / 3600))
+
+
+def test_a_service_is_never_done_before() -> None:
+    assert told_to_leave((60.0, OVER), service=True).workloads == 1
+
+
+def test_who_lost_a_node_and_is_taken_back_while_the_rest_leaves_was_broken_off() -> None:
+    """Two tasks of 2 GPUs for 50 s: one loses its node, the other is told to leave with it."""
+    metrics = Metrics(START)
+    tell(metrics, 0.0, at(PAIR), plan=(bind("g", PAIRED, "a", "b", devices=0b11),))
+    tell(metrics, 0.0, runs("g", 0, 1, group=PAIRED, at=0.0))
+    tell(metrics, 50.0, NodeLeft("a"), plan=(Evict("g", PAIRED, (1,), "lost-node"),))
+    tell(metrics, 60.0, Ended("g"))
+
+    evictions = metrics.summary().evictions
+
+    assert (evictions.workloads, evictions.lost_gpu_hours) == pytest.approx((1, 4 * 50 / 3600))
 
 
 def test_work_that_changes_often_is_kept_in_little_room() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass
+from math import inf
+from operator import gt, itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +20,20 @@ from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary,
 from mooring.metrics.tted import Gangs
 from mooring.metrics.waits import Waits
 from mooring.model.cluster import WHOLE
-from mooring.model.events import QueuesChanged, TasksChanged
+from mooring.model.events import (
+    Adopted,
+    BindRefused,
+    Ended,
+    QueuesChanged,
+    Submitted,
+    TasksChanged,
+    WorkloadChanged,
+)
 from mooring.model.plan import Evict, Reserved
 from mooring.model.workload import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mooring.metrics.frames import Film
     from mooring.metrics.job import Job
@@ -55,8 +65,6 @@ class Integrals:
     running: float = 0.0
     lost: float = 0.0
     """Of what ran, what had to be done again or was a restart."""
-    crumbs: float = 0.0
-    """Idle on nodes in part use."""
     useless: float = 0.0
     """Idle and of no use to what is asked for."""
 
@@ -91,6 +99,8 @@ class Metrics:
         self._fragments = Fragments(cluster)
         self._waits = Waits()
         self._gar, self._gfr = OverTime(), OverTime()
+        self._crumbs_s = 0.0
+        """Over time, which part of all GPUs is idle on nodes in part use."""
         self._names = list[str]()
         self._curves = Curves(self.begin, _FIXED)
         self._draw(start.queues)
@@ -109,8 +119,7 @@ class Metrics:
 
     def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         """Take one cycle."""
-        for event in events:
-            at = self._time_of(event, now)
+        for at, event in self._timed(events, now):
             self._pass(at)
             if isinstance(event, QueuesChanged):
                 self._queues.set_queues(event.queues)
@@ -135,6 +144,21 @@ class Metrics:
         new = new[: MOST_QUEUES - len(self._names)]
         self._names += new
         self._curves.widen(len(new))
+
+    def _timed(self, events: Sequence[Event], now: float) -> Iterable[tuple[float, Event]]:
+        """Return the events of a cycle and when they happened, in order of time.
+
+        What is told of one workload stays in order: what comes later happened no earlier.
+        """
+        times = [self._time_of(event, now) for event in events]
+        if not any(map(gt, times, times[1:])):
+            return zip(times, events, strict=True)
+        latest = dict[str, float]()
+        for index, event in enumerate(events):
+            name = _whose(event)
+            if name:
+                times[index] = latest[name] = max(times[index], latest.get(name, -inf))
+        return sorted(zip(times, events, strict=True), key=itemgetter(0))
 
     def _time_of(self, event: Event, now: float) -> float:
         """Return when something happened: a start without a time was at the last cycle."""
@@ -174,7 +198,8 @@ class Metrics:
         integrals.installed += totals.installed * seconds
         integrals.held += people.held_milli * seconds
         integrals.running += people.running_milli * seconds
-        integrals.crumbs += totals.crumbs * seconds
+        if totals.installed:
+            self._crumbs_s += totals.crumbs / totals.installed * seconds
         integrals.useless += self._demand(begin) * totals.installed * seconds
         self._camera.pass_time(now)
         self._queues.pass_time(begin, now, totals.installed)
@@ -272,10 +297,23 @@ class Metrics:
 
     def _repair(self, job: Job) -> None:
         """Take back what was counted for one that was told to leave, and was done before."""
-        is_leaving = any(seat.state is TaskState.RELEASING for seat in job.seats.values())
-        if job.spoilt is not None and is_leaving:
+        if job.spoilt is not None and self._was_done(job):
             self._integrals.lost -= job.spoilt
             self._counts["broken"] -= 1
+
+    def _was_done(self, job: Job) -> bool:
+        """Return whether one that was told to leave has ended because its own work was done.
+
+        That is sure where its tasks were said to have finished. Else it is assumed where the next
+        cycle finds it at its end: if decisions take time, it ran on until this one took effect, and
+        no cycle comes before that. Records cannot tell this from a workload that somebody takes
+        back while it leaves, if that happens to be told in the next cycle.
+        """
+        if job.told_at is None or job.workload.service:
+            return False
+        is_next = job.told_at == self._last < self._now
+        is_leaving = any(seat.state is TaskState.RELEASING for seat in job.seats.values())
+        return job.minimum_is_done or (is_next and is_leaving)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -308,7 +346,7 @@ class Metrics:
             over(integrals.running),
             over(max(integrals.running - lost, 0.0)),
             _spread(self._gfr),
-            over(integrals.crumbs),
+            self._crumbs_s / seconds if seconds else 0.0,
             over(integrals.useless),
             self._waits.curves(waiting),
             self._gangs.summary(),
@@ -352,9 +390,9 @@ class Metrics:
         return Promises(len(errors), kept, float(far.mean()), float(np.quantile(far, 0.9)))
 
     def _curve(self) -> Curve:
-        _, columns = self._curves.points(self._now)
+        spans, columns = self._curves.points(self._now)
         gar, gfr, waiting, held, installed = (tuple(column) for column in columns[:_FIXED])
-        whole, used = np.cumsum(installed), np.cumsum(held)
+        whole, used = np.cumsum(np.multiply(installed, spans)), np.cumsum(np.multiply(held, spans))
         sor = np.divide(used, whole, out=np.zeros(len(whole)), where=whole > 0)
         queues = zip(self._names, map(tuple, columns[_FIXED:]), strict=True)
         return Curve(
@@ -365,6 +403,17 @@ class Metrics:
 def _spread(values: OverTime) -> Spread:
     p10, median, p90 = values.quantiles((0.1, 0.5, 0.9))
     return Spread(values.mean, p10, median, p90)
+
+
+def _whose(event: Event) -> str:
+    """Return the name of the workload that an event is about; empty: about none."""
+    match event:
+        case Submitted() | Adopted() | WorkloadChanged():
+            return event.workload.name
+        case TasksChanged() | BindRefused() | Ended():
+            return event.workload
+        case _:
+            return ""
 
 
 def _waited(job: Job, now: float) -> Waited:

@@ -45,6 +45,8 @@ class Job:
     """Of the present run: how much that was, from when on."""
     spoilt: float | None = None
     """It was broken off in the window: what of that counts as lost; None: it was not."""
+    told_at: float | None = None
+    """When it was broken off as it was told to leave; None: it was not, or lost a node since."""
     restarts: int = 0
     promised_at: float | None = None
     """The first start that was announced to it."""
@@ -88,6 +90,11 @@ class Job:
     def minimum_runs(self) -> bool:
         """Return whether something runs, and so many tasks of every group as it needs."""
         return any(self.running.values()) and self._has(self.workload.root)
+
+    @property
+    def minimum_is_done(self) -> bool:
+        """Return whether of every group so many tasks have finished as it needs; nothing runs."""
+        return not any(self.running.values()) and self._has(self.workload.root)
 
     def _has(self, group: PodGroup) -> bool:
         """Return whether what a group needs runs or is done."""

@@ -95,7 +95,7 @@ class People:
                 if job is not None:
                     self._edit(job, event.workload, at)
             case Ended():
-                self._end(event.workload)
+                self._end(event)
             case TasksChanged():
                 self._change(event, at)
             case BindRefused():
@@ -131,10 +131,12 @@ class People:
         since = event.running_since
         self._look(job, event.started_at if since is None else since)
 
-    def _end(self, name: str) -> None:
-        job = self.jobs.pop(name, None)
+    def _end(self, event: Ended) -> None:
+        job = self.jobs.pop(event.workload, None)
         if job is None:
             return
+        if event.failed:
+            job.told_at = None
         for meter in self._meters:
             meter.left(job)
         if job.runs_since is not None:
@@ -152,6 +154,7 @@ class People:
         for who, some in spots.items():
             self._remove(self.jobs[who], some)
             self._look(self.jobs[who], at)
+            self.jobs[who].told_at = None
         self.cluster.drop(name)
 
     def _set_node(self, node: Node, at: float) -> None:
@@ -200,9 +203,11 @@ class People:
                     job.placed_at = at
                 self._seat(job, decision.placement, TaskState.ASSUMED)
             case Evict():
-                spots = [(decision.group, task) for task in decision.tasks]
+                spots, ran = [(decision.group, task) for task in decision.tasks], job.runs_since
                 self._set(job, spots, TaskState.RELEASING)
                 self._look(job, at)
+                if ran is not None and job.runs_since is None:
+                    job.told_at = at
             case _:
                 pass
 
@@ -286,7 +291,7 @@ class People:
         runs = job.minimum_runs
         if runs and job.runs_since is None:
             job.runs_since, job.steps = at, [(at, job.running_milli)]
-            job.spoilt = None
+            job.spoilt = job.told_at = None
             self.running_milli += job.running_milli
             for meter in self._meters:
                 meter.runs(job)

@@ -77,11 +77,11 @@ class Curves:
         self.step *= 2
 
     def points(self, end: float) -> tuple[list[float], list[list[float]]]:
-        """Return when the stretches begin, and per value its mean over each of them."""
+        """Return how long the stretches are, and per value its mean over each of them."""
         times = [self.start + index * self.step for index in range(len(self._sums))]
         spans = [max(min(end, time + self.step) - time, 1e-9) for time in times]
         columns = [
             [sums[column] / span for sums, span in zip(self._sums, spans, strict=True)]
             for column in range(self._width)
         ]
-        return times, columns
+        return spans, columns

@@ -150,7 +150,7 @@ class Summary:
     sor_useful: float
     gfr: Spread
     gfr_gpu: float
-    """Idle GPUs of nodes in part use, over all GPUs."""
+    """Idle GPUs of nodes in part use, over all GPUs: mean over time."""
     gfr_demand: float
     """Idle GPUs that the typical workload cannot use (FGD), over all GPUs."""
     waits: tuple[WaitCurve, ...]
