@@ -380,6 +380,34 @@ def test_a_file_without_permission_is_one_line(run: Callable[..., Result]) -> No
     assert (result.code, result.err.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "--trace", "locked/x.csv"],
+        ["simulate", "--trace", "philly-jobs", "--traces", "locked"],
+        ["compare", "--policy", "locked/x.yaml"],
+        ["simulate", "--policy", "order=locked/x.py:f"],
+        ["traces", "list", "--traces", "locked"],
+    ],
+)
+def test_a_folder_that_may_not_be_searched_is_one_line(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    stat = os.stat
+
+    def refuse(path: object, *given: object, **more: object) -> object:
+        if str(path).startswith("locked/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "locked").mkdir()
+    result = run(*words)
+    assert (result.code, result.out) == (2, "")
+    assert re.fullmatch(r"locked/\S+: you have no right to this: .*\n", result.err)
+
+
 def test_a_scenario_that_contradicts_itself_is_one_line(
     run: Callable[..., Result], write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

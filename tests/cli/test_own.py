@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +92,48 @@ def test_what_cannot_be_is_told_in_one_line(
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert expected in told[0]
+
+
+LOUD = """
+import sys
+print("imported")
+def first(workload):
+    print("asked", file=sys.stdout)
+    return workload.gpus
+def best(nodes, task):
+    print("scored")
+    return nodes.free_gpus
+def may(nodes, task):
+    sys.stdout.write("filtered\\n")
+    return nodes.gpus > 0
+"""
+
+
+@pytest.mark.parametrize("place", ["loud.py", "loud", "package.loud"])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_own_functions_print_is_no_part_of_the_output(
+    folder: Path, capfd: pytest.CaptureFixture[str], place: str, jobs: str
+) -> None:
+    """It goes to standard error, from every process."""
+    (folder / "package").mkdir()
+    (folder / "package/__init__.py").write_text("print('packed')\n")
+    for file in ("loud.py", "package/loud.py"):
+        (folder / file).write_text(LOUD)
+    own = f"fifo,order={place}:first,score={place}:best,filter={place}:may"
+    options = ["--policy", "default", own, "--jobs", jobs, "-o", "json"]
+    try:
+        assert main(["compare", *SMALL, *options]) == 0
+        assert main(["simulate", *SMALL, "--days", "0.01", "--policy", own, "--save", "a.run"]) == 0
+    finally:
+        for name in ("loud", "package", "package.loud"):
+            sys.modules.pop(name, None)
+    out, err = capfd.readouterr()
+    told, end = json.JSONDecoder().raw_decode(out)
+    assert [run["name"] for run in told["runs"]] == ["default", "fifo+first+best+may"]
+    said = {"imported", "asked", "scored", "filtered"}
+    said |= {"packed"} if place.startswith("package") else set()
+    assert not said & set(out[end:].split())
+    assert said <= set(err.split())
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

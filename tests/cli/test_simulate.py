@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from signal import SIGINT
 from subprocess import PIPE
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mooring.cli import main
 from mooring.report import Spread
 from mooring.report.spread import student_t
+from mooring.sim.live import Live
 from tests.sim.traces.test_readers import write_traces
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Captured = pytest.CaptureFixture[str]
 SMALL = ["--cluster", "64", "--days", "0.1", "--warm-up", "0.02", "--load", "1.2"]
@@ -276,6 +275,7 @@ def test_work_in_a_queue_that_a_policy_has_not_got_is_told(
         ),
         (["measure", "x.journal", "--since", "1h", "--until", "1h"], "--until: that is --since"),
         (["simulate", "--load", "0"], "'0' is no number above 0"),
+        (["experiment", "kant", "--load", "0.9", "0"], "--load: '0' is no number above 0"),
         (["simulate", "--report", "no/such/x.html"], "there is no folder no/such"),
         (["simulate", "--report", "x.csv"], "give a name that ends in .html or .htm"),
         (["compare", "--data", "x.txt"], "give a name that ends in .json or .csv"),
@@ -319,6 +319,34 @@ def test_a_trace_runs_for_its_window_or_to_its_end(tmp_path: Path, capsys: Captu
     assert "no work comes from 86400 s of it" in capsys.readouterr().err
 
 
+def test_a_warm_up_is_a_part_of_the_window(tmp_path: Path, capsys: Captured) -> None:
+    """Nothing comes after the window, so that nothing is to be counted there."""
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "-o", "json"]
+    window = ["--since", "100s", "--until", "964s", "--warm-up", "0.005"]
+    for command in (["simulate"], ["compare", "--policy", "fifo", "--jobs", "1"]):
+        assert main([*command, *options, *window]) == 0
+        told = json.loads(capsys.readouterr().out)
+        run = told if command == ["simulate"] else told["runs"][0]
+        assert (run["start"], run["end"], run["submitted"]) == (432, 864, 11)
+    assert main(["simulate", *options, *window, "--days", "0.01"]) == 0
+    assert json.loads(capsys.readouterr().out)["end"] == pytest.approx(432 + 864)
+    assert main(["sweep", str(tmp_path / "s.csv"), *options, *window, "--policy", "fifo"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["days"], row["warm_up_days"]) == pytest.approx((0.005, 0.005))
+
+
+@pytest.mark.parametrize("warm_up", ["0.01", "2"])
+def test_a_warm_up_that_leaves_nothing_of_the_window_is_refused(
+    warm_up: str, tmp_path: Path, capsys: Captured
+) -> None:
+    options = ["--trace", gang_and_crumbs(tmp_path), "--nodes", "2", "--since", "100s"]
+    for command in (["simulate"], ["compare"], ["sweep", str(tmp_path / "s.csv")]):
+        assert main([*command, *options, "--until", "964s", "--warm-up", warm_up]) == 2
+        assert capsys.readouterr().err == (
+            f"--warm-up {warm_up}: the window up to --until has 0.01 days: give less, or --days\n"
+        )
+
+
 def test_work_of_a_trace_saves_what_is_done(tmp_path: Path, capsys: Captured) -> None:
     """One of low priority is broken off after 1,000 s, and has saved every 300 s or nothing."""
     file = tmp_path / "t.csv"
@@ -342,6 +370,21 @@ def test_work_of_one_trace_on_the_nodes_of_another(tmp_path: Path, capsys: Captu
     assert json.loads(capsys.readouterr().out)["gpus"] != own
 
 
+@pytest.mark.parametrize("words", [["simulate"], ["compare", "--jobs", "1"], ["sweep", "s.csv"]])
+def test_nodes_and_gpus_that_a_trace_has_not_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace = ["--trace", "openb-default", "--traces", str(write_traces(tmp_path))]
+    assert main([*words, *trace, "--nodes", "3"]) == 2
+    said = "--nodes 3: openb-default has 2 nodes: give at most 2, or nodes of another trace by"
+    assert capsys.readouterr().err.startswith(said)
+    assert main([*words, *trace, "--gpus", "4"]) == 2
+    said = "--gpus 4: the nodes of openb-default have GPUs of their own: leave it out\n"
+    assert capsys.readouterr().err == said
+    assert main([*words, *trace, "--nodes", "2"]) == 0
+
+
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "x").write_text("")
     assert main(["simulate", *SMALL, "--out", str(tmp_path / "x")]) == 2
@@ -357,12 +400,87 @@ def test_all_places_that_cannot_be_are_told(tmp_path: Path, capsys: Captured) ->
     assert {line.split()[0] for line in told} == set(where)
 
 
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in which nothing may be written, also by root; nor may anything be run."""
+    folder, can = tmp_path / "locked", os.access
+    folder.mkdir()
+    (folder / "old.html").write_text("old")
+    (folder / "mine.html").write_text("mine")
+
+    def access(path: Path, mode: int) -> bool:
+        name = Path(path).name
+        return can(path, mode) and (name == "mine.html" or folder not in (path, path.parent))
+
+    def run(*given: object) -> None:
+        raise AssertionError("it is run")
+
+    monkeypatch.setattr(os, "access", access)
+    monkeypatch.setattr(Live, "__init__", run)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("report", "new.html"), ("report", "old.html"), ("data", "r.json"), ("data", "r.csv")],
+)
+def test_where_nothing_may_be_written_is_told_before_the_run(
+    command: str, option: str, name: str, locked: Path, capsys: Captured
+) -> None:
+    what = "this file" if (locked / name).exists() else f"the folder {locked}"
+    assert main([command, *SMALL, f"--{option}", str(locked / name)]) == 2
+    said = f"--{option} {locked / name}: {what} may not be written; give another name\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("option", ["save", "journal"])
+def test_a_run_is_not_begun_that_cannot_be_saved(
+    option: str, locked: Path, capsys: Captured
+) -> None:
+    assert main(["simulate", *SMALL, f"--{option}", str(locked / "mine.html")]) == 2
+    assert capsys.readouterr().err == (
+        f"--{option} {locked / 'mine.html'}: the folder {locked} may not be written; "
+        "give another name\n"
+    )
+
+
+def test_a_folder_for_all_of_it_must_take_files(locked: Path, capsys: Captured) -> None:
+    assert main(["simulate", *SMALL, "--out", str(locked)]) == 2
+    said = f"--out {locked}: this folder may not be written; give another folder\n"
+    assert capsys.readouterr().err == said
+    assert main(["simulate", *SMALL, "--out", str(locked / "new")]) == 2
+    assert capsys.readouterr().err.startswith(f"--out {locked / 'new'}: ")
+
+
+def test_a_file_that_may_be_written_is_enough_for_a_report(locked: Path) -> None:
+    """Whoever may not write the folder."""
+    with pytest.raises(AssertionError, match="it is run"):
+        main(["simulate", *SMALL, "--report", str(locked / "mine.html")])
+
+
 def test_all_policies_that_there_are_not_are_told(capsys: Captured) -> None:
     assert main(["compare", *SMALL, "--policy", "fifoo", "fifo", "ordr=a.py:f"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("--policy fifoo: there is no such file")
     assert first.endswith("did you mean 'fifo'?")
     assert second.endswith("did you mean 'order'?")
+
+
+def test_gpus_that_never_change_are_a_whole_number(tmp_path: Path, capsys: Captured) -> None:
+    """They are a mean over time, of which the last digits are noise."""
+    journal, data = str(tmp_path / "journal"), tmp_path / "x.json"
+    some = ["--cluster", "64", "--days", "0.1", "--load", "1.2", "-o", "json", "--data", str(data)]
+    assert main(["simulate", *some, "--journal", journal]) == 0
+    found = [json.loads(capsys.readouterr().out), *json.loads(data.read_text())["runs"]]
+    assert main(["measure", journal, "-o", "json"]) == 0
+    found.append(json.loads(capsys.readouterr().out))
+    assert main(["compare", *some, "--policy", "fifo", "--seed", "0", "1", "--jobs", "1"]) == 0
+    found += json.loads(capsys.readouterr().out)["runs"]
+    assert [run["gpus"] for run in found] == [64.0] * 5
+    assert main(["simulate", *some, "--node-failures", "3000"]) == 0
+    gpus = json.loads(capsys.readouterr().out)["gpus"]
+    assert 0 < gpus == round(gpus, 6) < 64
 
 
 def test_gpus_that_there_are_and_were_are_told(capsys: Captured) -> None:

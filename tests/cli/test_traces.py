@@ -149,6 +149,11 @@ def test_rows_that_are_left_out_are_told(tmp_path: Path, capsys: Captured) -> No
         (["convert", "mine.csv", "mine.csv"], "mine.csv: there is such a file"),
         (["convert", "mine.csv", "o.csv", "--nodes-of", "other"], "other: there is no such trace"),
         (["convert", "mine.csv", "o.csv", "--nodes", "0"], "no whole number from 1"),
+        (
+            ["convert", "on.csv", "o.csv", "--nodes", "3"],
+            "--nodes 3: on has 2 nodes: give at most 2",
+        ),
+        (["convert", "on.csv", "o.csv", "--gpus", "4"], "--gpus 4: the nodes of on have GPUs of"),
         (["convert", "mine.csv", "o.csv", "--since", "soon"], "'soon': give seconds"),
         (["convert", "mine.csv", "o.csv", "--queue", "a"], "not of the form FROM=TO"),
     ],
@@ -161,10 +166,13 @@ def test_mistakes_are_told(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.csv").write_text("name,at\na,0\n")
+    for name in ("mine", "on"):
+        (tmp_path / f"{name}.csv").write_text("name,at\na,0\n")
+    (tmp_path / "on.nodes.csv").write_text("name,gpus\nx,8\ny,8\n")
+    there = set(tmp_path.iterdir())
     assert main(["traces", *argv]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+    assert set(tmp_path.iterdir()) == there
 
 
 def test_the_schema_is_printed(capsys: Captured) -> None:

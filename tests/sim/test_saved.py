@@ -58,7 +58,7 @@ def recorded(trial: Trial, journal: Path, *stops: float) -> tuple[list[Record], 
     for stop in stops:
         assert live.go(stop)
         save(live, file)
-        live = resume(*load(file), nothing)
+        live = resume(load(file), nothing)
     assert live.go(trial.until_s)
     outcome = outcome_of(live, is_whole=True)
     with Journal.open(journal) as written:
@@ -124,7 +124,7 @@ from mooring.sim.study import outcome_of
 code, *files = sys.argv[1:]
 saved._code = lambda: code  # somebody may edit the code while tests run
 for file in files:
-    live = resume(*load(file), lambda passed: None)
+    live = resume(load(file), lambda passed: None)
     live.go(live.trial.until_s)
     print(repr(outcome_of(live, is_whole=True).summary))
 """
@@ -197,9 +197,10 @@ def test_there_must_be_a_file_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_work_that_is_not_what_it_was_is_told(file: Path) -> None:
-    trial, state = load(file)
+    found = load(file)
+    other = replace(found.trial, seed=5)
     with pytest.raises(SavedError, match="what is to come is not what it was"):
-        resume(replace(trial, seed=5), state, nothing)
+        resume(found._replace(trial=other), nothing)
 
 
 def test_a_failed_save_leaves_what_was_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +222,94 @@ def test_a_journal_that_went_on_without_the_run_is_told(tmp_path: Path) -> None:
     save(live, tmp_path / "run")
     live.go(1.2 * HOUR)
     with pytest.raises(JournalError, match="not the journal of this run"):
-        resume(*load(tmp_path / "run"), nothing).go(1.4 * HOUR)
+        resume(load(tmp_path / "run"), nothing).go(1.4 * HOUR)
+
+
+def saved_trace(folder: Path) -> Path:
+    """Return a run of a trace with nodes, saved after two of its three jobs have come."""
+    (folder / "t.csv").write_text("name,at,run_s,gpus\na,0,500,1\nb,50,500,1\nc,200,500,1\n")
+    (folder / "t.nodes.csv").write_text("name,gpus\nx,8\ny,8\n")
+    live = Live(Trial(Source(trace=str(folder / "t.csv")), NAMED["fifo"]), nothing)
+    live.go(100.0)
+    save(live, folder / "run")
+    return folder / "run"
+
+
+def test_a_trace_that_is_as_it_was_is_gone_on_with(tmp_path: Path) -> None:
+    """Whatever else has happened to its files."""
+    run = saved_trace(tmp_path)
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text())
+    live = resume(load(run), nothing)
+    assert live.go()
+    assert outcome_of(live, is_whole=True).summary.ended == 3
+    save(live, run)
+    assert resume(load(run), nothing).go()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("t.csv", "a,0,500", "a,0,900"),
+        ("t.csv", "c,200,500", "c,200,50"),
+        ("t.csv", "c,200,500", "c,soon,50"),
+        ("t.nodes.csv", "y,8", "y,4"),
+    ],
+)
+def test_a_trace_that_was_edited_is_told(tmp_path: Path, file: str, old: str, new: str) -> None:
+    run, path = saved_trace(tmp_path), tmp_path / file
+    text = path.read_text()
+    path.write_text(text.replace(old, new))
+    said = f"^{run}: {path} has changed since it was saved: put back what it was, or begin anew$"
+    with pytest.raises(SavedError, match=said):
+        load(run)
+    path.write_text(text)
+    assert resume(load(run), nothing).go()
+
+
+def test_an_edit_while_it_ran_is_told(tmp_path: Path) -> None:
+    """What counts is what was read, not what is there when it is saved."""
+    (tmp_path / "t.csv").write_text("name,at,run_s,gpus\na,0,500,1\nb,50,500,1\n")
+    live = Live(Trial(Source(trace=str(tmp_path / "t.csv")), NAMED["fifo"]), nothing)
+    live.go(10.0)
+    (tmp_path / "t.csv").write_text("name,at,run_s,gpus\na,0,500,1\nb,50,900,1\n")
+    save(live, tmp_path / "run")
+    with pytest.raises(SavedError, match=r"t.csv has changed since it was saved"):
+        load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("file", ["t.csv", "t.nodes.csv"])
+def test_a_trace_that_is_gone_is_told(tmp_path: Path, file: str) -> None:
+    run = saved_trace(tmp_path)
+    (tmp_path / file).unlink()
+    said = f"its work was read from {tmp_path / file}, and there is no such file: go on in the"
+    with pytest.raises(SavedError, match=said):
+        load(run)
+
+
+def test_a_table_that_is_new_beside_a_trace_is_told(tmp_path: Path) -> None:
+    run, queues = saved_trace(tmp_path), tmp_path / "t.queues.csv"
+    queues.write_text("name,weight\ndefault,2\n")
+    with pytest.raises(SavedError, match=f"its work would be read from {queues} too, which was"):
+        resume(load(run), nothing)
+
+
+def test_a_journal_that_is_not_here_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    live = Live(trial_of(journal="j.journal"), nothing)
+    live.go(HOUR)
+    save(live, "run")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(SavedError) as told:
+        load("../run")
+    assert str(told.value) == (
+        "../run: it writes its journal to j.journal, and there is no such file: "
+        "go on in the folder where it was begun, or put the file there"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert resume(load("run"), nothing).go(1.2 * HOUR)
 
 
 def test_a_run_can_stop_while_a_decision_to_evict_is_made(tmp_path: Path) -> None:
@@ -234,7 +322,7 @@ def test_a_run_can_stop_while_a_decision_to_evict_is_made(tmp_path: Path) -> Non
     live = Live(trial, nothing)
     live.go(105.0)
     save(live, tmp_path / "run")
-    on = resume(*load(tmp_path / "run"), nothing)
+    on = resume(load(tmp_path / "run"), nothing)
     assert on.go(HOUR)
     unbroken = run_trial(trial, nothing)
     assert outcome_of(on, is_whole=True).summary == unbroken.summary

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mooring.model.events import Ended
 from mooring.model.plan import Bind, Evict
-from mooring.sim.live import Live, State
-from mooring.sim.saved import load, resume
+from mooring.sim.live import Live
+from mooring.sim.saved import Saved, load, resume
 from mooring.words import cause_in_words, counted
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class Control:
     """A file that the run is saved to where it stops."""
     pace: float = 0.0
     """Virtual seconds a second; 0: as fast as it goes."""
-    state: State | None = None
+    saved: Saved | None = None
     """Where it goes on."""
 
     def live(self, trial: Trial, tick: Callable[[int], None]) -> Live:
         """Return the run, where it begins or goes on."""
-        return Live(trial, tick) if self.state is None else resume(trial, self.state, tick)
+        return Live(trial, tick) if self.saved is None else resume(self.saved, tick)
 
 
 FREELY = Control()
@@ -144,13 +144,14 @@ def continued(
         if name not in FREE and value != usual(name):
             option = "--" + name.replace("_", "-")
             raise ContinueError(f"{option} cannot be given with --continue: it is as it was saved")
-    trial, state = load(arguments.saved)
-    if arguments.stop_at < state.now:
-        what = f"the run stands at {state.now:,.0f} s already: give a later time, or leave it out"
+    saved = load(arguments.saved)
+    trial, now = saved.trial, saved.state.now
+    if arguments.stop_at < now:
+        what = f"the run stands at {now:,.0f} s already: give a later time, or leave it out"
         raise ContinueError(f"--stop-at: {what}")
     # A journal goes on with its run: who stood where it was before could not go on any more.
     save = arguments.save or (arguments.saved if trial.journal else "")
-    return trial, Control(arguments.stop_at, save, arguments.pace, state)
+    return trial, Control(arguments.stop_at, save, arguments.pace, saved)
 
 
 class ContinueError(Exception):

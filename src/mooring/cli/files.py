@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,8 @@ class Place(NamedTuple):
     path: str
     ends: tuple[str, ...] = ()
     """How its name may end, so that no file of another kind is replaced; none: anyhow."""
+    with_others: bool = False
+    """For a time there are other files beside it."""
 
 
 def need_places(*places: Place) -> None:
@@ -28,20 +31,29 @@ def need_places(*places: Place) -> None:
 
 
 def _need_folder(place: Place) -> None:
-    option, path, ends = place
+    option, path, ends, with_others = place
     file = Path(path)
-    if file.is_dir():
+    if os.path.isdir(file):
         raise StudyError(f"{option} {path}: this is a folder; give a file")
     if ends and file.suffix not in ends:
         raise StudyError(f"{option} {path}: give a name that ends in {' or '.join(ends)}")
-    if not file.parent.is_dir():
+    if not os.path.isdir(file.parent):
         raise StudyError(f"{option} {path}: there is no folder {file.parent}")
+    is_old = os.path.exists(file) and not with_others
+    if not may_write(file if is_old else file.parent):
+        what = "this file" if is_old else f"the folder {file.parent}"
+        raise StudyError(f"{option} {path}: {what} may not be written; give another name")
+
+
+def may_write(path: Path) -> bool:
+    """Return whether a file, or new ones in a folder, may be written."""
+    return os.access(path, os.W_OK | os.X_OK if os.path.isdir(path) else os.W_OK)
 
 
 def _need_apart(places: Iterable[Place]) -> None:
     """See that no two of them are one file."""
     seen: dict[Path, str] = {}
-    for option, path, _ in places:
+    for option, path, *_ in places:
         file = Path(path).resolve()
         if file in seen:
             told = f"{seen[file]} is to be written there too"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mooring.cli.files import Place, need_places, write_text
 from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.simulate import above_0
 from mooring.cli.sweep import tell_strangers
 from mooring.report.kant import groups_of, verdicts
 from mooring.report.kant_figure import draw
@@ -161,7 +162,7 @@ def add_kant(
 
     many("--cluster", "KIND", ("training",), f"of {', '.join(KINDS)}; ", choices=tuple(KINDS))
     many("--gpus", "N", GPUS, "sizes of clusters; ", type=whole(8, 1_000_000))
-    many("--load", "PART", LOADS, "GPUs asked for over GPUs there are; ", type=part)
+    many("--load", "PART", LOADS, "GPUs asked for over GPUs there are; ", type=above_0)
     many("--policy", "NAME", POLICIES, "", choices=POLICIES)
     many("--seed", "N", SEEDS, "", type=whole(0, 1 << 32))
     for name, default, about in (

@@ -102,6 +102,11 @@ def _run(argv: Sequence[str] | None) -> int:
         return _bad_input([str(error)])
     except StudyError as error:
         return _bad_input(str(error).splitlines())
+    except PermissionError as error:  # of a folder that may not even be searched
+        if error.filename is None:
+            raise
+        what = "you have no right to this: get it, or give another"
+        return _bad_input([f"{error.filename}: {what}"])
 
 
 def _bad_input(lines: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.cli.numbers import Output, in_units, print_headlines, print_run
+from mooring.cli.numbers import Output, in_units, print_headlines, print_run, rounded
 from mooring.cli.replay import opened
 from mooring.cli.show import Terminal, print_json, progress
 from mooring.journal import JournalError
@@ -77,7 +77,7 @@ def _measured(file: str, name: str, stretch: Stretch) -> Run:
         if last <= began + stretch.since_s:
             there = f"its {counted(len(journal), 'record')} end {last - began:g} s after it began"
             raise JournalError(f"{source}: {there}, so nothing is left to measure")
-    return Run(name, metrics.summary(), metrics.film(), origin=began)
+    return Run(name, rounded(metrics.summary()), metrics.film(), origin=began)
 
 
 def _fold(

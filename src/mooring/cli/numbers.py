@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.cli.files import Place, need_places, write_text
+from mooring.cli.files import Place, may_write, need_places, write_text
 from mooring.cli.show import GAP, Terminal, table
 from mooring.report import Run, Spread, headline, why, write_csv
 from mooring.sim.errors import StudyError, each_of
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, object]
 
+_DIGITS = 6
+"""After the point, of the mean of GPUs that there were."""
 _SHOWN_WAITING = 5
 """Of those who have not started, how many are told with the reason."""
 SHOWN = (
@@ -71,6 +73,8 @@ class Output:
             raise StudyError(f"--out {folder}: this is a file; give a folder") from None
         except OSError as error:
             raise StudyError(f"--out {folder}: {error.strerror}; give another folder") from error
+        if self.folder and not may_write(folder):
+            raise StudyError(f"--out {folder}: this folder may not be written; give another folder")
 
     def write(self, runs: Sequence[Run], data: Row, page: Callable[[], str]) -> None:
         """Write the report and the numbers, where they are asked for."""
@@ -87,6 +91,11 @@ class Output:
             else:
                 text = json.dumps(data if "runs" in data else {"runs": [data]}, allow_nan=False)
             write_text(file, text)
+
+
+def rounded(summary: Summary) -> Summary:
+    """Return numbers without the noise in the mean of GPUs that there were."""
+    return replace(summary, gpus=round(summary.gpus, _DIGITS))
 
 
 def spreads_of(rows: Sequence[Row]) -> dict[str, object]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.cli.control import FREELY, MEASURED, Control, Teller, clock, cost
 from mooring.cli.files import Place
-from mooring.cli.numbers import Output, in_units, print_headlines, print_run, spreads_of
+from mooring.cli.numbers import (
+    Output,
+    in_units,
+    print_headlines,
+    print_run,
+    rounded,
+    spreads_of,
+)
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.report import Run, as_data, full_row, waited_as_data, why, write_page
@@ -46,7 +53,8 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
     if trial.journal and trial.rules.own:
         what = "a run by own functions cannot be replayed; leave out --journal or the functions"
         raise StudyError(f"--journal {trial.journal}: {what}")
-    output.check(Place("--journal", trial.journal), Place("--save", control.save))
+    places = ("--journal", trial.journal), ("--save", control.save)
+    output.check(*(Place(*place, with_others=True) for place in places))
     if control.save:
         check_place(control.save)
     began, end = monotonic(), min(trial.until_s, control.stop_s)
@@ -216,7 +224,7 @@ def _comparison(
 
 def _run_of(outcome: Outcome) -> Run:
     trial = outcome.trial
-    return Run(trial.rules.name, outcome.summary, outcome.film, trial.seed)
+    return Run(trial.rules.name, rounded(outcome.summary), outcome.film, trial.seed)
 
 
 def _rows(some: Sequence[Outcome]) -> list[dict[str, float | int | str | None]]:
@@ -341,7 +349,7 @@ def add_load(to: argparse.ArgumentParser, whole: Whole, *, many: bool = False) -
     for name, of, number, about in _NUMBERS:
         about = f"{about}; default {number:g}"
         default = usual(number) if name in _SWEPT else {"default": number}
-        kind = _above_0 if name == "--load" else part
+        kind = above_0 if name == "--load" else part
         to.add_argument(name, metavar=of, type=kind, help=about, **default)
     to.add_argument(
         "--charge-decisions",
@@ -361,11 +369,11 @@ def add_files(to: argparse.ArgumentParser) -> None:
 
 def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
     """Return the run that the options of `add_load` ask for, by the default policy."""
-    run_days = _days_of(arguments, reading)
-    days = (run_days or _LONG_DAYS) + arguments.warm_up
+    days = _days_of(arguments, reading)
+    mix_days = days if days < inf else _LONG_DAYS + arguments.warm_up
     source = Source(
         arguments.mix or _USUAL_MIX,
-        MixOptions(arguments.cluster, days, arguments.load),
+        MixOptions(arguments.cluster, mix_days, arguments.load),
         arguments.trace,
         arguments.traces,
         reading,
@@ -374,8 +382,8 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
     return Trial(
         source,
         NAMED["default"],
-        warm_up_s=arguments.warm_up * 86_400,
-        until_s=days * 86_400 if run_days else inf,
+        warm_up_s=arguments.warm_up * _DAY_S,
+        until_s=days * _DAY_S,
         delays=Delays(
             arguments.start, arguments.restart, arguments.grace, arguments.charge_decisions
         ),
@@ -383,15 +391,23 @@ def trial_of(arguments: argparse.Namespace, reading: TraceOptions) -> Trial:
 
 
 def _days_of(arguments: argparse.Namespace, reading: TraceOptions) -> float:
-    """Return how many days are counted; 0: until all is done."""
-    if arguments.days is not None:
-        return float(arguments.days)
-    if not arguments.trace:
-        return _USUAL_DAYS
-    is_open = reading.until_s == inf
-    return 0.0 if is_open else max(reading.until_s - reading.since_s, 0.0) / 86_400
+    """Return how many days are run, the warm-up among them; infinite: until all is done."""
+    if arguments.trace and arguments.days is None:
+        return _days_of_window(arguments.warm_up, reading)
+    days = _USUAL_DAYS if arguments.days is None else float(arguments.days)
+    return days + arguments.warm_up if days else inf
 
 
+def _days_of_window(warm_up: float, reading: TraceOptions) -> float:
+    """Return how long the window of a trace is; a warm-up is a part of it."""
+    days = (reading.until_s - reading.since_s) / _DAY_S
+    if warm_up >= days:
+        what = f"the window up to --until has {days:g} days: give less, or --days"
+        raise StudyError(f"--warm-up {warm_up:g}: {what}")
+    return days
+
+
+_DAY_S = 86_400.0
 _USUAL_MIX = "lab"
 _USUAL_DAYS = 1.0
 """Of a mix."""
@@ -399,7 +415,7 @@ _LONG_DAYS = 30.0
 """Of a mix that runs until all is done."""
 
 
-def _above_0(text: str) -> float:
+def above_0(text: str) -> float:
     """Read a number above 0."""
     number = part(text)
     if not number:

@@ -1,13 +1,14 @@
 """Own functions of a policy, by import path: `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
 
 A path stays text until a run begins, so that it can go to other processes. What is found there is
-wrapped: whatever it does wrong is told with the option, its value and what to do instead.
+wrapped: whatever it does wrong is told with the option, its value and what to do instead. What it
+prints goes to standard error: the results are on standard output.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -114,12 +115,15 @@ class _Given:
 
     def call(self, *given: object) -> Any:
         """Call the function; what it raises is told with file and line."""
+        out, sys.stdout = sys.stdout, sys.stderr
         try:
             return self._function(*given)
         except Exception as error:
             at = extract_tb(error.__traceback__)[-1]
             where = f"{Path(at.filename).name}, line {at.lineno}"
             raise self.wrong(f"it raises {_told(error)} ({where})") from error
+        finally:
+            sys.stdout = out
 
     def _find(self) -> Callable[..., Any]:
         place, _, name = self._path.rpartition(":")
@@ -178,10 +182,11 @@ def _from_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _first(folder: Path) -> Iterator[None]:
-    """Let modules be found in a folder: first for now, and from then on last."""
+    """Let modules be imported from a folder: first for now, and from then on last."""
     sys.path.insert(0, str(folder))
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         sys.path.remove(str(folder))
         if str(folder) not in sys.path:

@@ -18,7 +18,7 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from mooring.sim.release import digest_of, release
 from mooring.sim.study import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -40,6 +40,15 @@ _LONGEST_LINE = 1 << 16
 
 class SavedError(Exception):
     """A saved run cannot be written, read or continued."""
+
+
+class Saved(NamedTuple):
+    """A run that was saved."""
+
+    trial: Trial
+    state: State
+    files: Mapping[str, str]
+    """Those that its work was read from, each with a digest."""
 
 
 def save(live: Live, path: str | Path) -> None:
@@ -55,6 +64,7 @@ def save(live: Live, path: str | Path) -> None:
         "format": FORMAT,
         "code": _code(),
         "own": digest_of(files_of(live.trial.rules.own)),
+        "files": dict(live.remarks.files),
         "now": max(live.run.loop.now, 0.0),
         "sha256": sha256(packed).hexdigest(),
     }
@@ -80,8 +90,8 @@ def check_place(path: str | Path) -> None:
         raise SavedError(f"{error}; give the name of one, or a new name") from None
 
 
-def load(path: str | Path) -> tuple[Trial, State]:
-    """Read a run that was saved."""
+def load(path: str | Path) -> Saved:
+    """Read a run that was saved; all that it goes on with must be as it was."""
     try:
         with Path(path).open("rb") as file:
             line, packed = _line(path, file.readline(_LONGEST_LINE)), file.read()
@@ -104,15 +114,36 @@ def load(path: str | Path) -> tuple[Trial, State]:
     if line.get("own") != digest_of(files_of(trial.rules.own)):
         what = "its own functions have changed since: put back what they were, or begin anew"
         raise SavedError(f"{path}: {what}")
-    return trial, state
+    files = line.get("files", {})
+    assert isinstance(files, dict)
+    _check_files(path, files, trial.journal)
+    return Saved(trial, state, files)
 
 
-def resume(trial: Trial, state: State, tick: Callable[[int], None]) -> Live:
-    """Return the run where it stood; the trial may have another end or output."""
+def _check_files(path: str | Path, files: Mapping[str, str], journal: str) -> None:
+    """Raise an error if the files of a run are not here, or its work is not what it was."""
+    needed = {journal: "it writes its journal to"} if journal else {}
+    for file, what in (dict.fromkeys(files, "its work was read from") | needed).items():
+        if not Path(file).is_file():
+            fix = "go on in the folder where it was begun, or put the file there"
+            raise SavedError(f"{path}: {what} {file}, and there is no such file: {fix}")
+    for file, digest in files.items():
+        if digest_of([Path(file)]) != digest:
+            what = "has changed since it was saved: put back what it was, or begin anew"
+            raise SavedError(f"{path}: {file} {what}")
+
+
+def resume(saved: Saved, tick: Callable[[int], None]) -> Live:
+    """Return the run where it stood; its trial may have another end or output."""
     try:
-        return Live(trial, tick, state)
+        live = Live(saved.trial, tick, saved.state)
     except ValueError as error:
         raise SavedError(f"the run cannot be continued: {error}") from error
+    for file in dict(live.remarks.files):
+        if file not in saved.files:
+            what = "which was not there when it was saved: take it away, or begin anew"
+            raise SavedError(f"its work would be read from {file} too, {what}")
+    return live
 
 
 def _line(path: str | Path, text: bytes) -> dict[str, object]:

@@ -273,6 +273,78 @@ def test_nodes_are_as_many_as_asked_for(read: Callable[..., Reading], trace: str
     assert len(with_gpus) == 2
 
 
+def write_tidy(folder: Path) -> str:
+    """Write a trace in the tidy format, with three nodes; return its file."""
+    (folder / "tidy.csv").write_text("name,at,gpus\na,0,1\n")
+    (folder / "tidy.nodes.csv").write_text("name,gpus\nx,8\ny,8\nz,4\n")
+    return str(folder / "tidy.csv")
+
+
+@pytest.mark.parametrize(
+    ("trace", "has"),
+    [("openb-default", 2), ("spot-gpu-nodes", 2), ("lingjun-topo", 3), ("tidy", 3)],
+)
+def test_more_nodes_than_a_trace_has_are_refused(
+    read: Callable[..., Reading], tmp_path: Path, trace: str, has: int
+) -> None:
+    given = write_tidy(tmp_path) if trace == "tidy" else trace
+    assert len(read(given, nodes=has).load.nodes) == has
+    said = rf"^--nodes {has + 1}: .*\n.*{trace} has {has} nodes: give at most {has}, or nodes of"
+    with pytest.raises(TraceError, match=said):
+        read(given, nodes=has + 1)
+
+
+def test_only_nodes_that_are_used_count(read: Callable[..., Reading], tmp_path: Path) -> None:
+    """What is asked for is the nodes of the other trace."""
+    assert len(read("openb-default", nodes_of="lingjun-topo", nodes=3).load.nodes) == 3
+    with pytest.raises(TraceError, match="lingjun-topo has 3 nodes"):
+        read("philly-jobs", nodes_of="lingjun-topo", nodes=4)
+    (tmp_path / "none.csv").write_text("name,at\n")
+    (tmp_path / "none.nodes.csv").write_text("name\n")
+    with pytest.raises(
+        TraceError, match=r"--nodes 1: 1 mistake\n.*none has no nodes: leave it out"
+    ):
+        read(str(tmp_path / "none.csv"), nodes=1)
+
+
+SIZED = "have GPUs of their own: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("trace", "nodes_of", "whose"),
+    [
+        ("openb-default", "", "openb-default"),
+        ("spot-gpu-nodes", "", "spot-gpu-nodes"),
+        ("tidy", "", "tidy"),
+        ("dlrm-inference", "openb-default", "openb-default"),
+        ("lingjun-topo", "openb-default", "openb-default"),
+    ],
+)
+def test_gpus_of_nodes_that_have_their_own_are_refused(
+    read: Callable[..., Reading], tmp_path: Path, trace: str, nodes_of: str, whose: str
+) -> None:
+    given = write_tidy(tmp_path) if trace == "tidy" else trace
+    with pytest.raises(TraceError, match=f"^--gpus 4: .*\n.*the nodes of {whose} {SIZED}"):
+        read(given, nodes_of=nodes_of, gpus=4)
+    read(given, nodes_of=nodes_of, gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("trace", "nodes_of", "gpus"),
+    [
+        ("lingjun-topo", "", {4}),
+        ("dlrm-inference", "", {4, 0}),
+        ("openb-default", "lingjun-topo", {4}),
+        ("philly-jobs", "openb-default", {1, 2}),  # its work is cut into tasks of 4
+    ],
+)
+def test_gpus_are_taken_where_they_say_something(
+    read: Callable[..., Reading], trace: str, nodes_of: str, gpus: set[int]
+) -> None:
+    load = read(trace, nodes_of=nodes_of, gpus=4).load
+    assert {len(node.devices) for node in load.nodes} == gpus
+
+
 def test_nodes_can_be_those_of_another_trace(read: Callable[..., Reading]) -> None:
     load = read("philly-jobs", nodes_of="lingjun-topo").load
 

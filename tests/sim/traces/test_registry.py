@@ -97,7 +97,8 @@ def test_services_count_while_they_stand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("trace", FILES)
 def test_every_trace_runs_to_its_end(tmp_path: Path, trace: str) -> None:
-    load = read_trace(trace, write_traces(tmp_path), Options(nodes=4)).load
+    has_nodes = find(trace, write_traces(tmp_path)).has_nodes
+    load = read_trace(trace, tmp_path, Options(nodes=0 if has_nodes else 4)).load
     engine = Engine(load.topology)
     run_s: dict[str, float] = {}
     loop = Loop(engine, lambda workload: run_s[workload.name])

@@ -157,6 +157,49 @@ def test_a_wrong_head_is_told_even_if_broken_rows_are_left_out(
     assert said in str(error.value)
 
 
+UNCLOSED = "a quote is not closed: close it on the same line"
+QUOTES = {
+    "the first cell": ('"a,1', f"line 3, column name: '\"a,1': {UNCLOSED}"),
+    "the last cell": ('a,"1', f"line 3, column size: '\"1': {UNCLOSED}"),
+    "a cell too many": ('a,1,"x', f"line 3, column 3: '\"x': {UNCLOSED}"),
+    "a second quote": ('"a ""b"",1', f'line 3, column name: \'"a "b",1\': {UNCLOSED}'),
+    "even quotes": ('a"b,"1', f"line 3, column size: '\"1': {UNCLOSED}"),
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("row", "said"), QUOTES.values(), ids=QUOTES)
+def test_a_quote_that_is_not_closed_takes_no_other_row_along(
+    write: Callable[..., Path], row: str, said: str, end: str
+) -> None:
+    file = write(end.join(["name,size", "x,1", row, *(f"{n},2" for n in range(50)), ""]))
+
+    assert mistakes(file) == [said]
+    rows, faults = read(file, skip=True)
+    assert (len(rows), faults.count) == (51, 1)
+    assert [line for line, _ in rows] == [2, *range(4, 54)]
+
+
+def test_a_quote_at_the_end_of_a_file_or_in_its_head_is_told(write: Callable[..., Path]) -> None:
+    assert mistakes(write('name,size\na,1\n"b,1')) == [f"line 3, column name: '\"b,1': {UNCLOSED}"]
+    head = write('name,"size\na,1\n')
+    assert mistakes(head) == [f"line 1, column 2: '\"size': {UNCLOSED}"]
+    with pytest.raises(TraceError, match="a quote is not closed"):
+        columns_of(head)
+
+
+def test_an_empty_line_is_no_row_of_a_single_column(write: Callable[..., Path]) -> None:
+    faults = Faults()
+    file = write("name\na\n\nb\n\n")
+    rows = read_rows(file, lambda cells: cells.need("name", name), Form(("name",)), faults)
+    assert list(rows) == [(2, "a"), (4, "b")]
+
+
+def test_quotes_that_are_closed_are_read(write: Callable[..., Path]) -> None:
+    file = write('"name",size\r\n"a, ""b""",1\r\n5" disk,"2"\r\n')
+    assert read(file)[0] == [(2, ('a, "b"', 1)), (3, ('5" disk', 2))]
+
+
 def test_unknown_columns_are_told_where_all_are_known(write: Callable[..., Path]) -> None:
     form = Form(FORM.needs, ("colour",), ("label.",))
 
@@ -185,6 +228,31 @@ def test_a_file_that_cannot_be_read_is_told(
     (tmp_path / file).write_bytes(data)
     with pytest.raises(TraceError, match=said):
         read(tmp_path / file, skip=True)
+
+
+def test_a_file_without_the_right_to_read_it_is_told(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *given: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    file = write(GOOD)
+    monkeypatch.setattr(type(file), "open", refuse)
+    said = "the file: you may not read it: get the right to, or give another file"
+    assert mistakes(file) == [said]
+    with pytest.raises(TraceError, match="you may not read it"):
+        columns_of(file)
+
+
+def test_a_disk_that_fails_is_told_in_words(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, *given: object, **more: object) -> None:
+        raise OSError(5, "Input/output error", str(self))
+
+    file = write(GOOD)
+    monkeypatch.setattr(type(file), "open", fail)
+    assert mistakes(file) == ["the file: this cannot be read: Input/output error"]
 
 
 def test_no_file_and_a_folder_are_told(tmp_path: Path) -> None:
@@ -237,6 +305,10 @@ def test_a_name_comes_once() -> None:
     ("reader", "value", "read"),
     [
         (text, 5, "5"),
+        (text, " a", " a"),
+        (name, " a b ", "a b"),
+        (names, "A | B", ("A", "B")),
+        (whole(), " 12 ", 12),
         (names, "A|B", ("A", "B")),
         (names, ["A"], ("A",)),
         (flag, "True", True),
@@ -263,6 +335,10 @@ def test_cells_are_read(reader: Callable[[Any], Any], value: object, read: objec
         (flag, "yes"),
         (whole(), "-1"),
         (whole(), "ten"),
+        (whole(), "1_0"),
+        (whole(), "1_0.0"),
+        (number(), "3_600"),
+        (number(), "3_600.5"),
         (whole(), 1e400),
         (number(), "inf"),
         (number(), "nan"),

@@ -202,6 +202,10 @@ UNSAID = {
     ),
     "another time": (load_of(Arrival(5.0, job("j", 0.0))), "all of it"),
     "no name": (load_of(Arrival(0.0, job("", 0.0))), "cannot say it: name"),
+    "blanks around a name": (
+        load_of(Arrival(0.0, job("a", 0.0)), Arrival(0.0, job("b ", 0.0))),
+        "workload b : the tidy format cannot say all of it",
+    ),
     "lost nodes": (load_of(changes=[(0.0, NodeLeft("n"))]), "NodeLeft: the tidy format has no"),
     "taints": (load_of(nodes=(Node("n", taints=(Taint("t"),)),)), "node n: the tidy format"),
     "sick devices": (load_of(nodes=(Node("n", devices=(Device(healthy=False),)),)), "node n"),
@@ -257,6 +261,11 @@ WRONG = {
     "ends before": ('{"name": "a", "at": 3, "ends_at": 2}', "ends_at: 2: give a time from 3 on"),
     "fewer": ('{"name": "a", "at": 1, "tasks": 4, "max_tasks": 2}', "give at least 4, or nothing"),
     "milli": ('{"name": "a", "at": 1, "milli": 2000}', "milli: 2000: give a whole number from 1"),
+    "a number with lines": ('{"name": "a", "at": "3_600"}', "at: '3_600': give a number from 0"),
+    "names that are the same": (
+        '{"name": "a", "at": 1}\n{"name": "b", "at": 1}\n{"name": "a ", "at": 1}',
+        "line 3, column name: 'a': give every name once",
+    ),
     "no label": ('{"name": "a", "at": 1, "selector.": "x"}', "give a name after selector."),
     "twice": (
         '{"name": "a", "at": 1}\n{"name": "b", "at": 1}\n{"name": "a", "at": 1}',
@@ -322,6 +331,19 @@ def test_a_workload_with_a_broken_group_is_left_out_whole(tmp_path: Path) -> Non
     assert reading.left_out == 4
     assert reading.rows == 6
     assert reading.notes[0] == "1 row passed over: another row of the same workload is broken"
+
+
+def test_blanks_around_a_name_are_not_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "name,at,queue,gpu_models,user\n a ,0, y ,H100 | H200, Ann B \n"
+    )
+    (tmp_path / "a.queues.csv").write_text("name,parent\nx,\ny ,x \n")
+    load = read_trace(str(tmp_path / "a.csv"), tmp_path).load
+    (arrival,) = load.arrivals
+    workload = arrival.workload
+    assert (workload.name, workload.queue, workload.user) == ("a", "y", "Ann B")
+    assert workload.groups[0].shape.gpu_models == ("H100", "H200")
+    assert [(queue.name, queue.parent) for queue in load.queues] == [("x", ""), ("y", "x")]
 
 
 def test_queues_that_no_table_names_are_there(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from mooring.model.resources import CPU, MEMORY, amounts
 from mooring.model.topology import Topology
 from mooring.model.workload import PodGroup, Shape, Workload
 from mooring.sim.load import Arrival, Load
+from mooring.sim.release import digest_of
 from mooring.sim.traces.rows import Cells, Faults, Form, TraceError, read_rows
-from mooring.words import listed
+from mooring.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,6 +97,8 @@ class Remarks:
     """The first of them, and the files they are in."""
     notes: tuple[str, ...] = ()
     """What else, in words."""
+    files: tuple[tuple[str, str], ...] = ()
+    """All that were read, each with a digest of what is in it."""
 
 
 NOTHING = Remarks()
@@ -121,8 +124,9 @@ class Reading:
 
     @property
     def remarks(self) -> Remarks:
-        """Return what was left out."""
-        return Remarks(self.left_out, self.mistakes, self.notes)
+        """Return what was left out, and of which files as they are now."""
+        files = tuple((str(file), digest_of([file])) for file in self.files)
+        return Remarks(self.left_out, self.mistakes, self.notes, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +253,17 @@ class Intake:
         """Return the queues that the drafts name, by name; with weights if GPUs are given."""
         names = sorted({draft.pattern.queue for draft in self.drafts}) or [DEFAULT_QUEUE.name]
         return tuple(Queue(name, weight=(gpus or {}).get(name) or 1.0) for name in names)
+
+    def first(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """Return as many nodes of the trace as are asked for; it must have them."""
+        asked, has = self.options.nodes, len(nodes)
+        if asked > has:
+            fix = f"give at most {has:,}, or nodes of another trace by --nodes-of"
+            problem = f"{self.name} has {counted(has, 'node')}: {fix}"
+            if not has:
+                problem = f"{self.name} has no nodes: leave it out"
+            raise TraceError.about(f"--nodes {asked}", problem)
+        return tuple(nodes[: asked or None])
 
     def reading(self, cluster: Cluster) -> Reading:
         """Return what came of it."""

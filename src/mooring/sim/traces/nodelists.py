@@ -37,7 +37,7 @@ def read_spot(files: Files, intake: Intake) -> Reading:
         return Node(f"node-{number:0>4}", capacity, gpu_model=model, devices=devices)
 
     nodes = [made for _, made in intake.rows(files.main, node, _SPOT_FORM)]
-    return intake.reading(Cluster(tuple(nodes[: intake.options.nodes or None])))
+    return intake.reading(Cluster(intake.first(nodes)))
 
 
 def read_lingjun(files: Files, intake: Intake) -> Reading:
@@ -53,7 +53,7 @@ def read_lingjun(files: Files, intake: Intake) -> Reading:
         _named(made, f"host-{line - 2:04d}")
         for line, made in intake.rows(files.main, node, _HOST_FORM)
     ]
-    return intake.reading(Cluster(tuple(nodes[: intake.options.nodes or None]), LINGJUN))
+    return intake.reading(Cluster(intake.first(nodes), LINGJUN))
 
 
 def _named(node: Node, host: str) -> Node:

@@ -104,8 +104,7 @@ def read(files: Files, intake: Intake) -> Reading:
     intake.drafts = [made for _, made in intake.rows(files.main, draft, _TIMED)]
     intake.order()
     nodes = [node for _, node in intake.rows(files.beside(NODES), node_of, NODE_FORM)]
-    kept = tuple(nodes[: intake.options.nodes or None])
-    return intake.reading(Cluster(kept, queues=intake.queues()))
+    return intake.reading(Cluster(intake.first(nodes), queues=intake.queues()))
 
 
 @lru_cache(maxsize=4096)

@@ -41,6 +41,10 @@ class Family:
     """Whether there are several files, each a trace."""
     own_nodes: bool = False
     """Whether it says on which nodes it ran."""
+    own_gpus: bool = False
+    """Whether it says how many GPUs they have."""
+    cuts: bool = False
+    """Whether work on more GPUs than a node has is cut into tasks."""
     rest: str = "*"
     """Pattern of what follows, if there are several."""
 
@@ -64,23 +68,23 @@ FAMILIES = (
     Family(
         "openb", "pods that share GPUs, by time", "openb-2023", openb.PODS, openb.read,
         "alibaba/clusterdata", "cluster-trace-gpu-v2023/csv",
-        openb.POD_FORM.needs, many=True, own_nodes=True,
+        openb.POD_FORM.needs, many=True, own_nodes=True, own_gpus=True,
     ),
     Family(
         "philly-jobs", "jobs of a research cluster", "philly-jobs", "philly", philly.read,
         "siasosp23/artifacts", "sia-simulator/traces/philly.csv",
-        ("timestamp", "duration", "num_gpus", "cluster"),
+        ("timestamp", "duration", "num_gpus", "cluster"), cuts=True,
     ),
     Family(
         "philly-muri", "Philly, gangs of all sizes", "philly-muri-vc", "trace", muri.read,
         "Rivendile/Muri", "simulator/trace-data",
         ("job_id", "num_gpu", "submit_time", "duration", "resource_time_0"), many=True,
-        rest="[0-9]*",
+        rest="[0-9]*", cuts=True,
     ),
     Family(
         "philly-chronus", "Philly, with deadlines", "philly-chronus-slo", "trace_job_Philly_",
         chronus.read, "S-Lab-System-Group/ChronusArtifact", "code/data/exp",
-        ("job_id", "user", "num_gpu", "expect_time_list", "job_type"), many=True,
+        ("job_id", "user", "num_gpu", "expect_time_list", "job_type"), many=True, cuts=True,
     ),
     Family(
         "dlrm-inference", "instances of services", "dlrm-inference-2025",
@@ -92,7 +96,7 @@ FAMILIES = (
         "spot-gpu-nodes", "nodes only, of six models", "spot-gpu-nodes-2026", "node_info_df",
         nodelists.read_spot,
         "alibaba/clusterdata", "cluster-trace-v2026-spot-gpu/node_info_df.csv",
-        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"), own_nodes=True,
+        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"), own_nodes=True, own_gpus=True,
     ),
     Family(
         "lingjun-topo", "nodes only, with their switches", "lingjun-topo-2023", "topo",
@@ -115,6 +119,11 @@ class Found:
     def has_nodes(self) -> bool:
         """Return whether it says on which nodes it ran."""
         return self.family.own_nodes if self.family else tidy.beside(self.path, "nodes").is_file()
+
+    @property
+    def has_gpus(self) -> bool:
+        """Return whether it says how many GPUs these nodes have."""
+        return self.family.own_gpus if self.family else self.has_nodes
 
     def read(self, options: Options = DEFAULTS) -> Reading:
         """Read it."""
@@ -163,12 +172,15 @@ def _no_trace(given: str, found: Iterable[Found], missing: Iterable[Family]) -> 
 def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> Reading:
     """Read a trace by name or file; `folder` is where traces are looked for by name."""
     trace = find(given, folder, "trace")
-    reading = trace.read(options)
     if not options.nodes_of:
+        _check_gpus(trace, trace, options)
+        reading = trace.read(options)
         return reading if trace.has_nodes or options.nodes else _with_note(reading, options)
     found = find(options.nodes_of, folder, "--nodes-of")
     if not found.has_nodes:
         raise TraceError.about(f"--nodes-of {options.nodes_of}", "it has no nodes of its own")
+    _check_gpus(trace, found, options)
+    reading = trace.read(replace(options, nodes=0))
     other = found.read(Options(options.nodes, options.gpus, skip_broken=options.skip_broken))
     nodes, topology = other.load.nodes, other.load.topology
     return Reading(
@@ -180,6 +192,14 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         reading.drafts,
         (*reading.files, *other.files),
     )
+
+
+def _check_gpus(trace: Found, nodes: Found, options: Options) -> None:
+    """Raise an error if GPUs of nodes are given that say nothing about this work on these nodes."""
+    is_cut = trace.family is not None and trace.family.cuts
+    if options.gpus != DEFAULTS.gpus and nodes.has_gpus and not is_cut:
+        problem = f"the nodes of {nodes.name} have GPUs of their own: leave it out"
+        raise TraceError.about(f"--gpus {options.gpus}", problem)
 
 
 def _with_note(reading: Reading, options: Options) -> Reading:

@@ -30,7 +30,7 @@ from mooring.config.units import AMOUNT_MOST, COUNT_MOST
 from mooring.sim.traces import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ def columns_of(path: Path) -> tuple[str, ...]:
             return tuple(parquet.columns(path))
         if kind == "csv":
             with _open(path) as file:
-                return tuple(_head(csv.reader(file)))
+                return tuple(_head(path, file))
     first = next(_rows(path, Form()), (0, {}))[1]
     return () if isinstance(first, CellError) else tuple(first)
 
@@ -226,6 +226,8 @@ def _readable(path: Path) -> Iterator[list[int]]:
         problem = "there is no such file"
     except IsADirectoryError:
         problem = "this is a folder; give a file"
+    except PermissionError:
+        problem = "you may not read it: get the right to, or give another file"
     except parquet.MissingError as error:
         problem = str(error)
     except gzip.BadGzipFile:
@@ -235,7 +237,7 @@ def _readable(path: Path) -> Iterator[list[int]]:
         problem = f"this is no text in UTF-8{after}: give a table, as CSV or JSON lines"
     except (OSError, EOFError, csv.Error, zlib.error) as error:
         after = f" after line {lines[-1]}" if lines[-1] else ""
-        problem = f"this cannot be read{after}: {error}"
+        problem = f"this cannot be read{after}: {getattr(error, 'strerror', None) or error}"
     else:
         return
     raise TraceError.about(path, problem) from None
@@ -260,24 +262,50 @@ def _open(path: Path) -> Any:
 
 
 def _csv_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
+    """Yield every row; none goes over several lines, so that an open quote ends with its line."""
     with _open(path) as file:
-        reader = csv.reader(file)
-        head = _head(reader)
+        head = _head(path, file)
         _check_head(head, form)
         width = len(head)
-        for row in reader:
-            if len(row) == width:
-                yield reader.line_num, dict(zip(head, row, strict=True))
+        for line, ended in enumerate(file, 2):
+            text = ended.rstrip("\r\n")
+            row, is_open = _quoted(text) if '"' in text else (text.split(","), False)
+            if is_open:
+                yield line, _open_quote(row, head)
+            elif not text:
+                pass  # an empty line is no row
+            elif len(row) == width:
+                yield line, dict(zip(head, row, strict=True))
             elif len(row) > width:
                 fix = f"give {width} cells: so many columns there are"
-                yield reader.line_num, CellError(f"{width + 1}", row[width], fix)
-            elif row:  # an empty line is no row
+                yield line, CellError(f"{width + 1}", row[width], fix)
+            else:
                 fix = f"give {width} cells: the row ends before this one"
-                yield reader.line_num, CellError(head[len(row)], NOTHING, fix)
+                yield line, CellError(head[len(row)], NOTHING, fix)
 
 
-def _head(reader: Iterator[list[str]]) -> list[str]:
-    return [cell.strip() for cell in next(reader, [])]
+def _quoted(text: str) -> tuple[list[str], bool]:
+    """Return the cells of a line with quotes, and whether the last is open where it ends."""
+    reader = csv.reader((text, "\n"))
+    row = next(reader)
+    return row, reader.line_num > 1
+
+
+def _open_quote(row: list[str], head: Sequence[str]) -> CellError:
+    """Return the error that the quote of the last cell is not closed."""
+    column = head[len(row) - 1] if len(row) <= len(head) else str(len(row))
+    value = '"' + row[-1].rstrip("\n")
+    return CellError(column, value, "a quote is not closed: close it on the same line")
+
+
+def _head(path: Path, file: Iterator[str]) -> list[str]:
+    text = next(file, "").rstrip("\r\n")
+    row, is_open = _quoted(text) if text else ([], False)
+    if is_open:
+        error = _open_quote(row, ())
+        mistake = Mistake(f"line 1, column {error.column}", show(error.value), error.fix)
+        raise TraceError([mistake], str(path))
+    return [cell.strip() for cell in row]
 
 
 def _json_rows(path: Path, form: Form) -> Iterator[tuple[int, dict[str, Any] | CellError]]:
@@ -340,9 +368,9 @@ def text(value: Any) -> str:
 
 
 def name(value: Any) -> str:
-    """Read a name."""
-    found = text(value)
-    if not found.strip():
+    """Read a name; blanks around it are not of it."""
+    found = text(value).strip()
+    if not found:
         raise ReadError("give a name that is not empty")
     return found
 
@@ -375,7 +403,7 @@ def whole(least: int = 0, most: int = COUNT_MOST) -> Callable[[Any], int]:
 
 def _whole(value: Any) -> int | None:
     try:
-        if isinstance(value, str):
+        if isinstance(value, str) and "_" not in value:
             return int(value)
     except ValueError:
         pass
@@ -398,6 +426,8 @@ def number(least: float = 0.0, most: float = AMOUNT_MOST) -> Callable[[Any], flo
 
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, str) and "_" in value:  # Python would read 1_0 as 10
         return None
     try:
         return float(value)

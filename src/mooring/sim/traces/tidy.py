@@ -209,7 +209,7 @@ def _amounts(given: Mapping[str, Any], resources: Amounts) -> Amounts:
 def _read_nodes(path: Path, intake: Intake) -> Cluster:
     taken = NodeRows()
     nodes = [made for _, made in intake.rows(path, taken.read, NODES.form)]
-    return Cluster(tuple(nodes[: intake.options.nodes or None]), taken.topology())
+    return Cluster(intake.first(nodes), taken.topology())
 
 
 class NodeRows:

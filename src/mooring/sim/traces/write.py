@@ -111,7 +111,9 @@ def _workload_rows(
     arrivals: Iterable[Arrival], ends: dict[str, float], path: Path
 ) -> Iterator[Row]:
     alike: set[object] = set()
-    """What was read back well: of the others of its kind only name and time are new."""
+    """What was read back well: of the others of its kind only name and time are new. Blanks around
+    a name would not be read back.
+    """
     for arrival in arrivals:
         workload = arrival.workload
         first: Row = {
@@ -125,7 +127,9 @@ def _workload_rows(
              **_group_row(group, named=len(workload.groups) > 1)}
             for i, group in enumerate(workload.groups)
         ]  # fmt: skip
-        kind = workload.groups, workload.submitted_at - arrival.at, *_changed(workload).items()
+        blanks = workload.name != workload.name.strip()
+        moved = workload.submitted_at - arrival.at
+        kind = blanks, moved, workload.groups, *_changed(workload).items()
         if kind not in alike:
             _check(path, f"workload {workload.name}", workload, partial(workload_of, rows))
             if len(alike) >= _ALIKE_MOST:
