@@ -59,8 +59,8 @@ def test_a_grid_is_run_once_and_can_grow(tmp_path: Path, capsys: Captured, name:
     assert [(row["load"], row["policy"], row["seed"]) for row in first["rows"]] == [
         (load, policy, seed)
         for load in (1.0, 2.0)
-        for policy in ("fifo", "default")
         for seed in (0, 1)
+        for policy in ("fifo", "default")
     ]
     before = (tmp_path / name).read_bytes()
 

@@ -533,9 +533,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     trial = replace(trial_of(arguments, trace_options(arguments)), keeps_waits=True)
     trials = [
         replace(trial, rules=rules, seed=seed)
-        for rules in rules_of_all(arguments.policy)
         for seed in dict.fromkeys(arguments.seed)
-    ]
+        for rules in rules_of_all(arguments.policy)
+    ]  # seed by seed, so that what is broken off can be compared
     return compare(trials, arguments.jobs or os.cpu_count() or 1, _output_of(arguments))
 
 

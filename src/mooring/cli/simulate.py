@@ -8,19 +8,20 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mooring.cli.control import FREELY, MEASURED, Control, Teller, clock, cost
+from mooring.cli.changes import policies_as_data, print_changes
+from mooring.cli.control import FREELY, MEASURED, Control, Teller, cost
 from mooring.cli.files import Place
+from mooring.cli.followed import followed_as_data, print_followed
 from mooring.cli.numbers import (
     Output,
     in_units,
     print_headlines,
     print_run,
     rounded,
-    spreads_of,
 )
 from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
-from mooring.report import Run, as_data, full_row, waited_as_data, why, write_page
+from mooring.report import Run, as_data, full_row, write_page
 from mooring.sim.errors import StudyError
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
@@ -69,10 +70,11 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         if control.save:
             save(live, control.save)
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
-        is_over = is_whole and (end >= trial.until_s or live.run.loop.next_at == inf)
+        is_done = live.is_over or live.run.loop.next_at == inf
+        is_over = is_whole and (end >= trial.until_s or is_done)
     data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
     if trial.follow:
-        data["followed"] = _followed(outcome)
+        data["followed"] = followed_as_data(outcome)
     try:
         _write([outcome], output, data)
     finally:  # a full disk does not take the numbers away, nor a closed pipe the files
@@ -88,7 +90,7 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
 def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
     terminal, summary = Terminal(), outcome.summary
     print_run(terminal, _run_of(outcome))
-    _print_followed(outcome, terminal)
+    print_followed(outcome, terminal)
     part = "" if outcome.is_whole else " Broken off there."
     terminal.print(
         f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
@@ -98,30 +100,6 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
         terminal.print(f"To go on: mooring simulate --continue {saved}", soft_wrap=True)
     tell_of_emptiness(outcome.trial, terminal)
     tell(outcome.remarks, terminal)
-
-
-def _followed(outcome: Outcome) -> list[dict[str, Any]]:
-    """Return what became of those that are followed, as data; one that never came is not there."""
-    assert outcome.waits is not None
-    told = outcome.waits.told
-    return waited_as_data([told[name] for name in outcome.trial.follow if name in told])
-
-
-def _print_followed(outcome: Outcome, terminal: Terminal) -> None:
-    if not outcome.trial.follow or outcome.waits is None:
-        return
-    rows = []
-    for name in outcome.trial.follow:
-        waited = outcome.waits.told.get(name)
-        if waited is None:
-            rows.append((name, "–", "–", "no workload of that name came and was counted"))
-            continue
-        starts = "starts " + clock(waited.submitted_at + waited.wait_s)
-        what = " ".join(why(waited)) or "–" if waited.is_waiting else starts
-        came, how_long = clock(waited.submitted_at), f"{waited.wait_s:,.0f} s"
-        rows.append((name, came, how_long, what))
-    terminal.print("")
-    terminal.print(table(["followed", "comes", "waits", ""], rows, right=["waits"]))
 
 
 def tell_of_emptiness(trial: Trial, terminal: Terminal) -> None:
@@ -182,8 +160,10 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     """Make many runs and print them side by side; Ctrl-C keeps those that are done."""
     output.check()
     began = monotonic()
-    done, is_whole = run_trials(trials, jobs)
-    by_policy, worse = _by_policy(done), got_worse(done)
+    found, is_whole = run_trials(trials, jobs)
+    by_policy = _by_policy(found)
+    done = [each for some in by_policy for each in some]
+    worse = got_worse(done)
     data = _comparison(by_policy, worse) | {"is_whole": is_whole}
     took = f"{counted(len(done), 'run')} in {monotonic() - began:.1f} s."
     part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
@@ -206,7 +186,7 @@ def _comparison(
 ) -> dict[str, object]:
     """Return a comparison as data."""
     return {
-        "policies": [spreads_of(_rows(some)) for some in by_policy],
+        "policies": policies_as_data([_rows(some) for some in by_policy]),
         "runs": [as_data(_run_of(each)) for some in by_policy for each in some],
         "worse": [
             {
@@ -234,7 +214,9 @@ def _rows(some: Sequence[Outcome]) -> list[dict[str, float | int | str | None]]:
 def _print_comparison(done: Sequence[Outcome], worse: Sequence[Worse], last: str) -> None:
     terminal = Terminal()
     if done:
-        print_headlines(terminal, [_rows(some) for some in _by_policy(done)])
+        every = [_rows(some) for some in _by_policy(done)]
+        print_headlines(terminal, every)
+        print_changes(terminal, every)
         _print_worse(terminal, worse, done[0].trial.rules.name)
     terminal.print(f"\n{last}")
     if done:

@@ -9,7 +9,8 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mooring.cli.numbers import print_headlines, spreads_of
+from mooring.cli.changes import policies_as_data, print_changes
+from mooring.cli.numbers import print_headlines
 from mooring.cli.rules import rules_of_all
 from mooring.cli.show import Terminal, print_json, progress
 from mooring.cli.simulate import tell_of_emptiness, trial_of
@@ -102,7 +103,7 @@ def _loads(rows: Sequence[Row]) -> list[dict[str, object]]:
     loads = []
     for (work, gpus, load, failures), by_policy in _groups(rows).items():
         what = {"work": work, "gpus": gpus, "load": load, "node_failures_a_year": failures}
-        loads.append({**what, "policies": [spreads_of(some) for some in by_policy.values()]})
+        loads.append({**what, "policies": policies_as_data(list(by_policy.values()))})
     return loads
 
 
@@ -115,6 +116,7 @@ def _print(rows: Sequence[Row]) -> None:
         failing = f", each node failing {failures:g} times a year" if failures else ""
         terminal.print(f"{work} on {gpus:,} GPUs{at}{failing}:")
         print_headlines(terminal, list(by_policy.values()))
+        print_changes(terminal, list(by_policy.values()))
         left_out = max(int(row.get("left_out") or 0) for some in by_policy.values() for row in some)
         if left_out:
             terminal.print(f"{counted(left_out, 'broken row')} left out.")
@@ -124,7 +126,7 @@ def _print(rows: Sequence[Row]) -> None:
 
 
 def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell, ...]:
-    """Return the grid that the options ask for: loads, then policies, then seeds."""
+    """Return the grid that the options ask for, seed by seed: a part can be compared too."""
     given, cells = vars(arguments), list[Cell]()
     if arguments.trace:
         first = {"mix": "", "load": 0.0, "cluster": 8}
@@ -143,12 +145,11 @@ def cells_of(arguments: argparse.Namespace, reading: TraceOptions) -> tuple[Cell
         trial = trial_of(argparse.Namespace(**(given | load)), reading)
         source = trial.source
         read = source.read(0, trial.until_s).files  # mistakes are told here too
-        for rules in every:
-            files = [*read, *files_of(rules.own)]
-            cells += [
-                Cell(
-                    replace(trial, rules=rules, seed=seed), files=digest_of(files) if files else ""
-                )
-                for seed in dict.fromkeys(arguments.seed)
-            ]
+        files = [[*read, *files_of(rules.own)] for rules in every]
+        digests = [digest_of(some) if some else "" for some in files]
+        cells += [
+            Cell(replace(trial, rules=rules, seed=seed), files=digest)
+            for seed in dict.fromkeys(arguments.seed)
+            for rules, digest in zip(every, digests, strict=True)
+        ]
     return tuple(cells)
