@@ -1,4 +1,4 @@
-"""Made-up load is what the published curves say, whatever the seed and the size of the cluster."""
+"""Made-up load is what the published curves say, if there is enough of it; it fits any cluster."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mooring.sim.mixes.make import DAY
 from mooring.sim.study import NAMED, Source, Trial, run_trial
 
 if TYPE_CHECKING:
+    from mooring.model.columns import Floats
     from mooring.sim.load import Arrival
 
 CLUSTERS = [("lab", "Seren"), ("pretraining", "Kalos"), ("classic", "Helios")]
@@ -36,21 +37,58 @@ def test_the_joint_has_all_three_curves(mix: str, cluster: str) -> None:
     assert by_duration == pytest.approx(wanted[: len(by_duration)], abs=1e-6)
 
 
-@pytest.mark.parametrize(("mix", "cluster"), CLUSTERS)
-def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str) -> None:
-    load = make_load(mix, 7, Options(8_000, days=7, load=0.9))
-    groups_and_runs = [(a.workload.groups[0], a.run_s) for a in load.arrivals]
-    sizes = np.array([group.min * group.shape.gpus for group, _ in groups_and_runs])
-    runs = np.array([run_s for _, run_s in groups_and_runs])
-    gpu_time = sizes * runs
-    for size, wanted in zip(*read_curve(cluster, "gpu_num", "jobs"), strict=True):
-        assert (sizes <= size).mean() == pytest.approx(wanted, abs=WITHIN)
-    for size, wanted in zip(*read_curve(cluster, "gpu_num", "gpu_time"), strict=True):
-        part = gpu_time[sizes <= size].sum() / gpu_time.sum()
-        assert part == pytest.approx(wanted, abs=WITHIN)
-    for duration, wanted in zip(*read_curve(cluster, "duration_s", "jobs"), strict=True):
-        assert (runs <= duration).mean() == pytest.approx(wanted, abs=WITHIN)
-    assert gpu_time.sum() / (8_000 * 7 * DAY) == pytest.approx(0.9, abs=0.05)
+def draw(mix: str, seed: int, days: float) -> tuple[Floats, Floats]:
+    """Return the GPUs and the durations of the jobs that come to 8,000 GPUs."""
+    arrivals = make_load(mix, seed, Options(8_000, days, load=0.9)).arrivals
+    gpus, runs = np.array([(a.workload.gpus, a.run_s) for a in arrivals]).T
+    return gpus, runs
+
+
+def furthest(values: Floats, curve: tuple[Floats, Floats], weights: Floats | None = None) -> float:
+    """Return how far from any point of a curve the part of the values is that is not above."""
+    every = np.ones_like(values) if weights is None else weights
+    parts = [every[values <= x].sum() / every.sum() for x in curve[0]]
+    return float(np.abs(np.array(parts) - curve[1]).max())
+
+
+SEEDS = [(*one, seed) for one in CLUSTERS for seed in range(5)]
+MORE = [("pretraining", "Kalos", seed) for seed in (7, 8, 9, 12, 18)]
+"""By batches 4, 8 and 18 were up to 3.2 points off, 7 was not."""
+
+
+@pytest.mark.parametrize(("mix", "cluster", "seed"), SEEDS + MORE)
+def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str, seed: int) -> None:
+    gpus, runs = draw(mix, seed, days=7)
+    assert furthest(gpus, read_curve(cluster, "gpu_num", "jobs")) < WITHIN
+    assert furthest(gpus, read_curve(cluster, "gpu_num", "gpu_time"), gpus * runs) < WITHIN
+    assert furthest(runs, read_curve(cluster, "duration_s", "jobs")) < WITHIN
+    assert (gpus * runs).sum() / (8_000 * 7 * DAY) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_day_of_pretraining_has_the_sizes_and_durations_of_the_curves(seed: int) -> None:
+    gpus, runs = draw("pretraining", seed, days=1)
+    assert furthest(gpus, read_curve("Kalos", "gpu_num", "jobs")) < WITHIN
+    assert furthest(runs, read_curve("Kalos", "duration_s", "jobs")) < WITHIN
+
+
+@pytest.mark.parametrize("size", [256, 512, 1024])
+def test_large_jobs_of_pretraining_last_as_long_as_their_size_does(size: int) -> None:
+    """In the mean, and in the tail: one of 32 lasts over eight times the mean."""
+    gpus, runs = draw("pretraining", 4, days=7)
+    table = joint("Kalos", MIXES["pretraining"].giants)
+    row = table.part[table.sizes.index(size)]
+    mean, some = float(row @ table.means / row.sum()), runs[gpus == size]
+    assert some.mean() == pytest.approx(mean, rel=0.06)
+    assert (some > 8 * mean).sum() == pytest.approx(len(some) / 32, abs=1.5)
+
+
+def test_the_lab_draws_what_it_drew_when_long_runs_of_it_were_published() -> None:
+    arrivals = list(make_load("lab", 3, Options(256, days=7)).arrivals)
+    gpus = [a.workload.gpus for a in arrivals]
+    assert (len(arrivals), sum(gpus)) == (10_650, 43_428)
+    sums = sum(a.at for a in arrivals), sum(a.run_s for a in arrivals)
+    assert sums == pytest.approx((3273500273.647669, 15584486.995508129), rel=1e-12)
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -92,12 +130,13 @@ def part_in_company(arrivals: list[Arrival]) -> float:
     return close / len(arrivals)
 
 
-def test_small_jobs_come_in_batches() -> None:
+@pytest.mark.parametrize("mix", ["lab", "pretraining"])
+def test_small_jobs_come_in_batches(mix: str) -> None:
     """Four of five jobs with one GPU come in company, larger ones alone.
 
     Without batches 8 % of either do, by chance.
     """
-    arrivals = list(make_load("lab", 5, Options(8_000, days=7)).arrivals)
+    arrivals = list(make_load(mix, 5, Options(8_000, days=7)).arrivals)
     assert part_in_company([a for a in arrivals if a.workload.gpus == 1]) > 0.6
     assert part_in_company([a for a in arrivals if a.workload.gpus > 1]) < 0.2
 

@@ -43,13 +43,20 @@ class Mix:
     cluster: str = ""
     """Whose curves training is drawn from; none: there is no training."""
     giants: float = 0.0
+    every_job: bool = False
+    """Evenness counts jobs, not batches: where few come, one large batch is a good part of all.
+
+    The others have so many jobs that batches do; and long runs that are published had these draws.
+    """
     serving: float = 0.0
     """Part of the GPUs that services ask for in the mean, of all that is asked for."""
 
 
 MIXES = {
     "lab": Mix("a lab of the LLM era: evaluation, tuning, some pretraining (Acme Seren)", "Seren"),
-    "pretraining": Mix("few large gangs and many small evaluations (Acme Kalos)", "Kalos", 0.002),
+    "pretraining": Mix(
+        "few large gangs and many small evaluations (Acme Kalos)", "Kalos", 0.002, every_job=True
+    ),
     "classic": Mix("deep learning before large models (Helios)", "Helios"),
     "inference": Mix("services that scale with the hour of the day", serving=1.0),
     "mixed": Mix("the lab, and services on a third of what is asked for", "Seren", serving=1 / 3),
@@ -97,7 +104,7 @@ def _training(rng: np.random.Generator, mix: Mix, options: Options) -> Iterator[
     most = max(options.gpus * _LARGEST_PART, min(NODE_GPUS, options.gpus))
     drawn = joint(mix.cluster, mix.giants).up_to(int(most))
     per_s = options.load * (1 - mix.serving) * options.gpus / drawn.gpu_seconds
-    return Jobs(rng, drawn, TEAMS).arrivals(options.days * DAY, per_s)
+    return Jobs(rng, drawn, TEAMS, every_job=mix.every_job).arrivals(options.days * DAY, per_s)
 
 
 def _queues(mix: Mix, gpus: int) -> tuple[Queue, ...]:
