@@ -101,18 +101,21 @@ def test_unit_is_not_added_and_sent_away_in_one_plan() -> None:
 
 
 def test_who_has_not_come_after_all_keeps_its_turn() -> None:
-    """It starts, another that has not come after all asks it to leave, and so neither has it."""
+    """It starts, another that has not come after all asks it to leave, and so neither has it.
+
+    It had its turn, and lost its node.
+    """
     queues = (Queue("a", quotas=(Quota("gpu", quota=1000),)), Queue("b", order="backfill"))
-    world = cluster("n=2 m=2", policy=Policy(eviction=Eviction(minimum_run_s=())))
-    world.see(QueuesChanged(queues))
-    world.run(task("due", 2, queue="b"), task("old", 2, queue="b", priority=3), now=0.0)
-    world.run(task("new", 2, queue="b", priority=3, submitted_at=1.0), now=1.0).run(now=2.0)
+    world = cluster("a=2 n=2 o=2", policy=Policy(eviction=Eviction(minimum_run_s=())))
+    world.see(QueuesChanged(queues)).run(task("due", 2, queue="b"), now=0.0)
+    world.run(*(task(name, 2, queue="b", priority=3) for name in ("old", "new")), now=0.0)
+    world.run(task("late", 2, queue="b", submitted_at=1.0), now=1.0).leave("a").run(now=2.0)
     assert world.engine.snapshot(2.0).memory.reserved == (("due", ("n",)),)
-    world.end("old", "new").submit(
+    world.end("old", "new", "late").submit(
         task("too-big", 4, queue="a", priority=1, submitted_at=2.0),
         task("small", 1, queue="a", submitted_at=3.0),
         task("beyond", 2, queue="b", priority=2, submitted_at=2.5),
     )
 
-    assert by_workload(world.cycle(4.0)) == {"small": ["m"], "beyond": ["n"]}
+    assert by_workload(world.cycle(4.0)) == {"small": ["o"], "beyond": ["n"]}
     assert world.engine.snapshot(4.0).memory.reserved == (("due", ("n",)),)
