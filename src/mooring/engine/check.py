@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mooring.model.books import bits
@@ -45,21 +46,32 @@ def check_name(entries: Mapping[str, Entry], workload: Workload) -> None:
 
 def check_groups(workload: Workload) -> None:
     """Check that a workload has tasks, and groups with names of their own."""
-    names = [name for group in workload.groups for name in _names(group)]
+    group, wrong = _wrong_in(workload.groups)
+    if wrong:
+        whose = f"group {group} of " if group else ""
+        raise EventError(f"{whose}workload {workload.name}{wrong}")
+
+
+@lru_cache(maxsize=1024)
+def _wrong_in(groups: tuple[PodGroup, ...]) -> tuple[str, str]:
+    """Return which group nobody can have (empty: all together), and why; nothing: empty."""
+    names = [name for group in groups for name in _names(group)]
     if not names:
-        raise EventError(f"workload {workload.name} has no groups")
+        return "", " has no groups"
     if len(set(names)) < len(names):
-        raise EventError(f"workload {workload.name} has two groups of one name")
-    if not any(leaf.most for leaf in workload.leaves()):
-        raise EventError(f"workload {workload.name} has no tasks")
-    for leaf in workload.leaves():
+        return "", " has two groups of one name"
+    leaves = [leaf for group in groups for leaf in group.leaves()]
+    if not any(leaf.most for leaf in leaves):
+        return "", " has no tasks"
+    for leaf in leaves:
         if leaf.min < 0:
-            raise EventError(f"group {leaf.name} of workload {workload.name} has less than none")
+            return leaf.name, " has less than none"
         if leaf.most > MOST_TASKS:
-            raise EventError(f"group {leaf.name} of {workload.name} has over {MOST_TASKS} tasks")
+            return leaf.name, f" has over {MOST_TASKS} tasks"
         wrong = _wrong_with(leaf.shape)
         if wrong:
-            raise EventError(f"group {leaf.name} of workload {workload.name}: {wrong}")
+            return leaf.name, f": {wrong}"
+    return "", ""
 
 
 def _names(group: PodGroup) -> list[str]:

@@ -192,10 +192,8 @@ class Engine:
         desk.usage.note()
         self._workloads.number_starts()
         self._mender.open_cycle()
-        for held in self._held:
-            if desk.holds.revive(held):
-                self._court.leave(desk.entries[held.workload])
-        self._held = ()
+        if self._held:
+            self._revive_holds()
         looks = self._court.stirs or self._upkeep.stirs or self._turns.stirs or self._tidy.stirs
         due = self._quiet.wake_at
         looks |= due is not None and due <= now  # what it was for may be gone
@@ -215,7 +213,8 @@ class Engine:
         wakes += self._take_back(told)
         self.books.commit()
         desk.usage.note()
-        wakes += [hold.until for hold in desk.holds.values()]
+        if desk.holds:
+            wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
         some = () if self._is_shadow else self._needs.in_order(told)  # nobody listens to a shadow
         waiting = tuple([Waiting(name, self.reasons(name)) for name in some])
@@ -223,6 +222,13 @@ class Engine:
         wake_at = min((wake for wake in wakes if wake is not None), default=None)
         self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)
         return Plan(tuple(desk.decisions), waiting, wake_at)
+
+    def _revive_holds(self) -> None:
+        """Keep the room that an earlier life kept, for those who still wait for it."""
+        for held in self._held:
+            if self.desk.holds.revive(held):
+                self._court.leave(self.desk.entries[held.workload])
+        self._held = ()
 
     def _serve(self) -> list[float | None]:
         """Let the court decide; queues that backfill do so under the eyes of a shadow."""

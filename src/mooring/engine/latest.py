@@ -50,6 +50,9 @@ class Latest:
 
     def look(self, shadow: Shadow) -> dict[str, Reserved] | None:
         """Return who starts when at the latest; None: what was told still holds."""
+        if not (self._told or self._turned or self._has_limits()):
+            self._seen, self.wake_at = (), None
+            return None  # nobody was told anything, and nothing is known
         if self._holds(shadow):
             return None
         self._looked_at = self.desk.now
@@ -90,8 +93,9 @@ class Latest:
 
     def _has_limits(self) -> bool:
         """Return whether a limit or an estimate is given anywhere."""
-        limited = (queue.run_limit_s is not None for queue in self.desk.tree.queues)
-        return bool(self.desk.timed) or any(limited)
+        if self.desk.timed:
+            return True
+        return any([queue.run_limit_s is not None for queue in self.desk.tree.queues])
 
     def _anew(self, shadow: Shadow) -> dict[str, Reserved]:
         """Return who starts when at the latest."""

@@ -93,6 +93,8 @@ class Mender:
     def undo_stale(self) -> float | None:
         """Undo gangs that the court has not completed in time; one with finished tasks stays."""
         now, dues, gaps = self.desk.now, [], self.needs.incomplete
+        if not gaps:
+            return None
         for name in list(gaps) if self.needs.court_mends else ():
             entry, gap = self.desk.entries[name], gaps[name]
             if not entry.is_incomplete:
@@ -136,6 +138,9 @@ class Mender:
 
         Nobody sends them away in the same cycle; that would have been in vain.
         """
+        self.desk.firm = {}
+        if not self.desk.holds:
+            return
         before = len(self.desk.decisions)
         self.start_held(told)
         binds = [each for each in self.desk.decisions[before:] if isinstance(each, Bind)]
@@ -155,8 +160,8 @@ class Mender:
         was anybody: every exchange makes the line better, so that this comes to rest.
         """
         desk = self.desk
-        if self.needs.court_mends:
-            return False  # that court does so itself
+        if len(desk.decisions) < 2 or self.needs.court_mends:  # that court does so itself
+            return False
         bound = {spot for each in desk.decisions if isinstance(each, Bind) for spot in each.spots}
         evicts = [each for each in desk.decisions if isinstance(each, Evict) and each.beneficiary]
         both = {spot: None for each in evicts for spot in each.spots if spot in bound}

@@ -157,8 +157,7 @@ class Shadow:
 
     def advance(self, now: float) -> Iterator[str]:
         """Go on until now; yield those whose turn comes, in order, each before the next."""
-        while self.wake_at is not None and self.wake_at <= now:
-            at = self.wake_at
+        while (at := self.wake_at) is not None and at <= now:
             while self.ends and self.ends[0][0] <= at:
                 self._end(heappop(self.ends)[1])
             yield from self._decide(at)
@@ -211,8 +210,11 @@ class Shadow:
     @property
     def wake_at(self) -> float | None:
         """Return when something ends there, or somebody may be asked to leave."""
-        times = [self._looks_at] if self._looks_at is not None else []
-        return min([*times, self.ends[0][0]] if self.ends else times, default=None)
+        looks_at = self._looks_at
+        if not self.ends:
+            return looks_at
+        ends_at = self.ends[0][0]
+        return ends_at if looks_at is None or ends_at < looks_at else looks_at
 
     @property
     def is_calm(self) -> bool:

@@ -285,5 +285,5 @@ def group_of(entry: Entry) -> str:
 
 def size_of(entry: Entry) -> int:
     """Return how many devices the minimum of a workload takes, at least one."""
-    milli = sum((m.demand.weight - 1) * m.group.min for m in entry.members.values())
+    milli = sum([(m.demand.weight - 1) * m.group.min for m in entry.members.values()])
     return max(1, round(milli / WHOLE))

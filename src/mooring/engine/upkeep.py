@@ -96,14 +96,19 @@ class Upkeep:
     @property
     def stirs(self) -> bool:
         """Return whether something may have to be done now."""
+        if self._look or self.failures.stirs:
+            return True
+        if not self._due and not self._again:
+            return False
         notice = self.desk.policy.eviction.notice_s
         soon = min(self._due.values(), default=inf) - notice
-        soon = min([soon, *self._again.values()])
-        return bool(self._look) or soon <= self.desk.now or self.failures.stirs
+        return min([soon, *self._again.values()]) <= self.desk.now
 
     def run(self) -> float | None:
         """Do what is due; return when to look again."""
         desk = self.desk
+        if not (self._look or self._again or self._due or desk.failures):
+            return None
         for name in dict.fromkeys((*self._look, *self._again)):
             entry = desk.entries.get(name)
             if entry is not None:
@@ -144,7 +149,7 @@ class Upkeep:
 
     def expect(self, decisions: list[Decision]) -> list[float]:
         """Expect that what is bound runs at once; return when to look at its limits."""
-        wakes = []
+        wakes: list[float] = []
         self.failures.bound(decisions)
         for decision in decisions:
             name = decision.workload

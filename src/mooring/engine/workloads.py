@@ -133,6 +133,8 @@ class Workloads:
 
     def number_starts(self) -> None:
         """Put those found running since the last cycle in the order in which they started."""
+        if not self._found:
+            return
         desk = self.desk
         found = [desk.entries[name] for name in self._found if name in desk.entries]
         new = [entry for entry in found if not entry.start_number]

@@ -32,7 +32,7 @@ def largest(ask: Ask, attempt: Callable[[Ask], T | None]) -> T | None:
 
 def spare(ask: Ask) -> int:
     """Return in how many steps an ask can be reduced; 0: it is all or nothing."""
-    return sum(_spare(leaf) * _unit(leaf) for leaf in ask.root.leaves())
+    return sum([_spare(leaf) * _unit(leaf) for leaf in ask.root.leaves()])
 
 
 def least(ask: Ask) -> Ask:

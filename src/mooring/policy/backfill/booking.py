@@ -583,6 +583,8 @@ class Bookings:
     @property
     def wake_at(self) -> float:
         """Return when the next one is due; infinite: nobody is booked."""
+        if not self.booked:
+            return inf
         now = self.desk.now
         waiting = (b.at for b in self.booked.values() if b.at > now and not b.was_called)
         return min(waiting, default=inf)
@@ -633,6 +635,8 @@ class Bookings:
 
     def tell(self) -> list[str]:
         """Return those whose bookings have changed since the last call."""
+        if not (self._told or self._before or self._shown_before):
+            return []
         told = list(self._told)
         for noted in (self._told, self._before, self._shown_before):
             noted.clear()

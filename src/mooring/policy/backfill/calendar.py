@@ -27,10 +27,12 @@ NEVER = inf
 def limit_of(desk: Desk, entry: Entry) -> float | None:
     """Return how long a workload may run in all: its own limit, or that of a queue above."""
     tree = desk.tree
-    limits = [tree.queues[queue].run_limit_s for queue in tree.path[entry.queue]]
-    of_queue = next((limit for limit in limits if limit is not None), None)
     own = entry.workload.run_limit_s
-    return min((limit for limit in (own, of_queue) if limit is not None), default=None)
+    for queue in tree.path[entry.queue]:
+        limit = tree.queues[queue].run_limit_s
+        if limit is not None:
+            return limit if own is None else min(own, limit)
+    return own
 
 
 def is_used_up(desk: Desk, entry: Entry) -> bool:

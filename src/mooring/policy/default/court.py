@@ -95,9 +95,10 @@ class DefaultCourt:
         if self.desk.policy.fairness.history_weight:
             self.desk.usage.tick()
         self._waking.wake()
-        lines = self._hall.lines.values()
-        stirs = self._hall.bookings.stirs or self._waking.is_noted
-        return stirs or any(each.any_ready or each.told for each in lines)
+        hall = self._hall
+        if self._waking.is_noted or hall.bookings.stirs:
+            return True
+        return any([each.any_ready or each.told for each in hall.lines.values()])
 
     def serve(self) -> float | None:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
@@ -329,9 +330,8 @@ class DefaultCourt:
 
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """Return why a workload waits, or does not grow; empty: it has all it asked for."""
-        hold = self.desk.holds.get(name)
-        if hold is not None:
-            return (hold.reason(name),)
+        if name in self.desk.holds:
+            return (self.desk.holds[name].reason(name),)
         lines, entry = self._hall.find(name), self.desk.entries.get(name)
         if lines is None or entry is None:
             return ()
@@ -370,11 +370,12 @@ class DefaultCourt:
 
     def tell(self) -> list[str]:
         """Return those whose reasons changed since the last call."""
-        told = {name: None for lines in self._hall.lines.values() for name, _ in lines.tell()}
-        told.update(dict.fromkeys([*self._displacing.tell(), *self._hall.bookings.tell()]))
-        told.update({name: None for name in self._promised if self.is_waiting(name)})
+        told = [name for lines in self._hall.lines.values() for name, _ in lines.tell()]
+        told += self._displacing.tell()
+        told += self._hall.bookings.tell()
+        told += [name for name in self._promised if self.is_waiting(name)]
         self._promised.clear()
-        return list(told)
+        return list(dict.fromkeys(told))
 
     def copy(self, desk: Desk) -> DefaultCourt:
         """Return the court of a fork."""

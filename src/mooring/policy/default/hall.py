@@ -10,7 +10,6 @@ from mooring.policy.default.passing import (
     Passing,
     could_start,
     forget_passes,
-    is_blocked,
     wake_blocked,
 )
 from mooring.policy.default.patience import waits_since
@@ -90,7 +89,7 @@ class Hall:
             lines.join(line, self._rank(entry, grows=False), item)
             self.claims.add(item, entry.queue, self._likely(line, entry))
             self.passing.mind(entry)
-            if line.asleep and line.waiting[0][1] == item and is_blocked(line):
+            if line.asleep and line.waiting[0][1] == item and line.is_blocked:
                 lines.wake([line])  # who was before the old head need not be before this one
 
     def wait_to_grow(self, entry: Entry, lines: Lines) -> None:

@@ -89,7 +89,9 @@ class Passing:
         before: list[tuple[Line, Item]] = []
         if order == "strict" or (order == "backfill" and not has_shadow):
             before += self.asleep(lines)
-        before += self.stuck(lines)
+        before += self.stuck(lines) if self._stuck else []
+        if not before:
+            return (), [], False
         item = line.waiting[0][1]
         owners = self.in_front(lines, item, before)
         mine = self.needed(line, item) if owners else []
@@ -218,11 +220,6 @@ def no_room(desk: Desk, entry: Entry, ask: Ask) -> tuple[Reason, ...]:
     if spare(ask) and is_for_ever(found):
         return no_room(desk, entry, least(ask))
     return found
-
-
-def is_blocked(line: Line) -> bool:
-    """Return whether a line sleeps because of one before it."""
-    return any(isinstance(reason, Blocked) for reason in line.reasons)
 
 
 def wake_blocked(lines: Lines) -> None:

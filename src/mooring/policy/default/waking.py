@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.model.plan import Blocked, Delays, Excluded, OverQuota, Promised
 from mooring.policy.default.hall import LATER
 from mooring.policy.defragment import free_of, is_enough
 from mooring.policy.placing.helped import Helped
@@ -34,24 +33,43 @@ class Waking:
 
     def wake(self) -> None:
         """Wake the sleeping lines that a change since the last cycle could help."""
-        books = self.desk.books
+        books, desk = self.desk.books, self.desk
+        end = books.log_end
         if self._epoch != books.epoch:
             self._epoch = books.epoch
             self._wake_all()
-        elif self.seen != books.log_end:
-            lost = self.seen < books.trimmed
-            fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
-            helped = Helped(self.desk.fits, fresh)
-            for queue, lines in self.hall.lines.items():
-                if not lines.sleeping:
-                    continue
-                if self.hall.waits_for_room(queue):
-                    lines.wake_in_turn(helped)
-                    continue
-                lines.wake([line for line in self._asleep(lines) if _is_helped(line, helped)])
-        self.seen = books.log_end
-        self._wake_rivals()
-        self.hall.bookings.wake()
+        elif self.seen != end:
+            self._wake_helped()
+        self.seen = end
+        is_shorter = self._left_seen != self.hall.left
+        if is_shorter or desk.version != self._rivals_seen or desk.now >= self._until:
+            self._wake_rivals(is_shorter=is_shorter)
+        if self.hall.bookings.booked:
+            self.hall.bookings.wake()
+
+    def _wake_helped(self) -> None:
+        """Wake those whom it could help that rows have changed."""
+        sleeping = [queue for queue, lines in self.hall.lines.items() if lines.sleeping]
+        if not sleeping:
+            return
+        books = self.desk.books
+        lost = self.seen < books.trimmed
+        fresh = None if lost else sorted(set(books.touched[self.seen - books.trimmed :]))
+        helped = Helped(self.desk.fits, fresh)
+        for queue in sleeping:
+            lines = self.hall.lines[queue]
+            if self.hall.waits_for_room(queue):
+                lines.wake_in_turn(helped)
+                continue
+            lines.wake(
+                [
+                    line
+                    for line in self._asleep(lines)
+                    if line.minds_all
+                    or (line.is_blocked and not line.shut)
+                    or helped(line.ask, line.shut)  # nothing was opened: all would be awake
+                ]
+            )
 
     def _asleep(self, lines: Lines) -> list[Line]:
         """Return the lines that sleep, but for those that only one before them could wake."""
@@ -66,12 +84,9 @@ class Waking:
             lines.wake(list(lines.sleeping.values()))
         self.hall.mind_claims()
 
-    def _wake_rivals(self) -> None:
+    def _wake_rivals(self, *, is_shorter: bool) -> None:
         """Wake those who may find somebody to displace whom they could not displace before."""
         version, now = self.desk.version, self.desk.now
-        is_shorter = self._left_seen != self.hall.left
-        if version == self._rivals_seen and now < self._until and not is_shorter:
-            return
         self._rivals_seen, self._left_seen = version, self.hall.left
         could = self.hall.could_ask
         self.hall.measure_anew()
@@ -150,14 +165,3 @@ class Waking:
         new._rivals_seen, new.is_noted = self._rivals_seen, self.is_noted
         new._left_seen = self._left_seen
         return new
-
-
-def _is_helped(line: Line, helped: Helped) -> bool:
-    """Return whether a change could let a line go on."""
-    if any(isinstance(r, OverQuota | Promised | Delays) for r in line.reasons):
-        return True
-    if any(isinstance(r, Blocked) for r in line.reasons) and not line.shut:
-        return True
-    if any(isinstance(r, Excluded) and r.by == "quota" for r in line.reasons):
-        return True
-    return helped(line.ask, line.shut)  # whose nodes are closed is as it was: all would be awake

@@ -45,6 +45,8 @@ class Board:
         """By shape: raw scores."""
         self._ranked: dict[Fit, _Column] = {}
         """By fit: raw scores less prices where there is room, and nothing is lower elsewhere."""
+        self._touched: tuple[tuple[int, int], Ints] = (0, 0), np.zeros(0, INT)
+        """The rows that were touched between two points of the log."""
 
     def copy(self, mix: Mix) -> Board:
         """Return a board for a fork; it fills its columns anew."""
@@ -64,16 +66,16 @@ class Board:
         """Return what all rows are worth for one task; what has changed since is ranked anew."""
         books, score = fit.books, self.score
         raw, version = self._values(books, fit.demand), (score.version, score.price_version)
-        ranked = self._ranked.get(fit)
+        ranked, end = self._ranked.get(fit), books.log_end
         if ranked is None or ranked.version != version or ranked.cursor < books.trimmed:
             if len(self._ranked) >= MOST_RANKED:
                 self._ranked.clear()
             values = self._rank(fit, raw, slice(None))
             ranked = self._ranked[fit] = _Column(values, 0, version)
-        elif ranked.cursor != books.log_end:
-            rows = _changed(books, ranked.cursor)
+        elif ranked.cursor != end:
+            rows = self._changed(books, ranked.cursor)
             ranked.values[rows] = self._rank(fit, raw, rows)
-        ranked.cursor = books.log_end
+        ranked.cursor = end
         return ranked.values
 
     def _rank(self, fit: Fit, raw: Floats, rows: Ints | slice) -> Floats:
@@ -83,22 +85,30 @@ class Board:
 
     def devices(self, fit: Fit, row: int, rule: str) -> int:
         """Return the devices for the task: whole ones by the device rule, shares by the score."""
-        if fit.demand.kind is DeviceKind.WHOLE and rule != "lowest":
+        if fit.demand.kind is DeviceKind.WHOLE:
             return choose_devices(fit.books, fit.demand, row, rule)
         return self.score.devices(fit.books, fit.demand.shape, row)
 
     def _values(self, books: Books, demand: Demand) -> Floats:
         column, score = self._columns.get(demand.index), self.score
-        version = (score.version,)
+        version, end = (score.version,), books.log_end
         if column is None or column.version != version or column.cursor < books.trimmed:
             every = np.arange(books.count, dtype=INT)
             values = score.raw(books, demand.shape, every)
             column = self._columns[demand.index] = _Column(values, 0, version)
-        elif column.cursor != books.log_end:
-            rows = _changed(books, column.cursor)
+        elif column.cursor != end:
+            rows = self._changed(books, column.cursor)
             column.values[rows] = score.raw(books, demand.shape, rows)
-        column.cursor = books.log_end
+        column.cursor = end
         return column.values
+
+    def _changed(self, books: Books, cursor: int) -> Ints:
+        """Return the rows that were touched since the log was so long."""
+        key = cursor, books.log_end
+        if self._touched[0] != key:
+            rows = sorted(set(books.touched[cursor - books.trimmed :]))
+            self._touched = key, np.array(rows, INT)
+        return self._touched[1]
 
 
 class OwnBoard(Board):
@@ -126,11 +136,6 @@ class OwnBoard(Board):
             self._facts = Facts(books)
         values = self._function(NodeStates(books, self._facts, free), Task.of(fit.demand.shape))
         return _most_used(books, free[values == values.max()])
-
-
-def _changed(books: Books, cursor: int) -> Ints:
-    """Return the rows that were touched since the log was so long."""
-    return np.array(sorted(set(books.touched[cursor - books.trimmed :])), INT)
 
 
 def _most_used(books: Books, rows: Ints) -> int:

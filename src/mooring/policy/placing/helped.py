@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mooring.policy.placing.ask import Ask, Part
-    from mooring.policy.placing.fit import Fits
+    from mooring.policy.placing.ask import Ask
+    from mooring.policy.placing.fit import Fit, Fits
 
 
 class Helped:
@@ -22,26 +22,21 @@ class Helped:
         if ask.problems:
             return False
         avoid = (*ask.avoid, *closed)
-        return all(self._has_room(leaf, avoid) for leaf in ask.leaves) and any(
-            self._is_near(leaf, avoid) for leaf in ask.leaves
-        )
+        is_near = False
+        for leaf in ask.leaves:
+            assert leaf.demand is not None
+            fit = self._fits.of(leaf.demand, without=(avoid, ()))
+            room = fit.total if fit.company is None else int(fit.anywhere[0][0])
+            if room < (leaf.least or leaf.count):
+                return False
+            is_near = is_near or self._is_near(fit, avoid)
+        return is_near
 
-    def _has_room(self, leaf: Part, avoid: tuple[str, ...]) -> bool:
-        """Return whether there is room enough for a leaf, as far as counting can tell."""
-        assert leaf.demand is not None
-        fit = self._fits.of(leaf.demand, without=(avoid, ()))
-        room = fit.total if fit.company is None else int(fit.anywhere[0][0])
-        return room >= (leaf.least or leaf.count)
-
-    def _is_near(self, leaf: Part, avoid: tuple[str, ...]) -> bool:
-        """Return whether a copy of a leaf fits on a row that changed."""
-        assert leaf.demand is not None
-        if self._rows is None:
+    def _is_near(self, fit: Fit, avoid: tuple[str, ...]) -> bool:
+        """Return whether a copy of what a fit is for fits on a row that changed."""
+        if self._rows is None or fit.company is not None:
             return True
-        fit = self._fits.of(leaf.demand, without=(avoid, ()))
-        if fit.company is not None:
-            return True
-        key = (leaf.demand.index, avoid)
+        key = (fit.demand.index, avoid)
         if key not in self._known:
             slots = fit.slots_of[-1]
             self._known[key] = any(slots[row] for row in self._rows)

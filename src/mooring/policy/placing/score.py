@@ -118,7 +118,7 @@ def _shares(books: Books, rows: Ints) -> Shares:
 
 def _free(books: Books, rows: Ints) -> Ints:
     """Return the open thousandths of these rows."""
-    free: Ints = _shares(books, rows).sum(axis=0)
+    free: Ints = np.add.reduce(_shares(books, rows), axis=0)
     return free
 
 
@@ -201,9 +201,10 @@ def _tag(shape: Shape) -> int:
 
 def binpack(books: Books, shape: Shape, rows: Ints) -> Floats:
     """Score by the part of the devices that is used, or of the CPU for a task without devices."""
-    free, most = books.open[CPU_ROW].take(rows), books.capacity[CPU_ROW].take(rows)
     if shape.gpus:
         free, most = _free(books, rows), books.devices.take(rows) * WHOLE
+    else:
+        free, most = books.open[CPU_ROW].take(rows), books.capacity[CPU_ROW].take(rows)
     score: Floats = 1.0 - free / np.maximum(most, 1)
     return score
 

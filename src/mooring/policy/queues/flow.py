@@ -39,6 +39,8 @@ class Flow:
 
     def learn(self, now: float) -> None:
         """Count what became free since the last cycle."""
+        if not self._new:
+            return
         for key, tasks in self._new.items():
             at, weight = self._freed.pop(key, (now, 0.0))
             if len(self._freed) >= MOST_KNOWN:

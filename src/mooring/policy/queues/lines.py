@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.model.plan import Behind, Blocked, Delays, Reason
+from mooring.model.plan import (
+    Behind,
+    Blocked,
+    Delays,
+    Excluded,
+    OverQuota,
+    Promised,
+    Reason,
+)
 from mooring.policy.placing.ask import Ask
 
 if TYPE_CHECKING:
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 10_000
+_NOT_OF_ROOM = (OverQuota, Promised, Delays)
+"""Reasons that any change could take away."""
 NEVER = float("inf")
 LOOK_AGAIN_S = 60.0
 """When to look again whether protected work is in the way, where it was not."""
@@ -59,6 +69,10 @@ class Line:
     waiting: list[tuple[Rank, Item]] = field(default_factory=list)
     asleep: bool = False
     reasons: tuple[Reason, ...] = ()
+    is_blocked: bool = False
+    """Its head waits for one before it to start."""
+    minds_all: bool = False
+    """Any change could help its head, and not only room for it."""
     kind: object = None
     """Lines of one kind ask for the same, and differ only in who goes first."""
     room: int = 0
@@ -250,9 +264,13 @@ class Lines:
             self.told[head] = None
         self.blocked.pop(line.number, None)
         self.refused.pop(line.number, None)
-        if not line.shut and any(isinstance(reason, Blocked) for reason in line.reasons):
+        kinds = {type(reason) for reason in reasons}
+        line.is_blocked, line.minds_all = Blocked in kinds, not kinds.isdisjoint(_NOT_OF_ROOM)
+        if Excluded in kinds:
+            line.minds_all |= any(isinstance(r, Excluded) and r.by == "quota" for r in reasons)
+        if line.is_blocked and not line.shut:
             self.blocked[line.number] = line
-        if any(isinstance(reason, Delays) for reason in line.reasons):
+        if Delays in kinds:
             self.refused[line.number] = line
             self._wake_next(line)
         else:
@@ -337,6 +355,8 @@ class Lines:
 
     def tell(self) -> list[Item]:
         """Return those whose reasons changed since the last call."""
+        if not self.told:
+            return []
         items = [item for item in self.told if item in self._of]
         self.told.clear()
         for item in items:
@@ -385,6 +405,7 @@ class Lines:
         for key, line in self._lines.items():
             copied = Line(line.number, line.ask, list(line.waiting))
             copied.asleep, copied.reasons, copied.told = line.asleep, line.reasons, line.told
+            copied.is_blocked, copied.minds_all = line.is_blocked, line.minds_all
             copied.counted_at, copied.likely = line.counted_at, line.likely
             copied.tried_at, copied.until = line.tried_at, line.until
             copied.rests_until, copied.due = line.rests_until, line.due
