@@ -95,7 +95,7 @@ class Latest:
         """Return whether a limit or an estimate is given anywhere."""
         if self.desk.timed:
             return True
-        return any([queue.run_limit_s is not None for queue in self.desk.tree.queues])
+        return any(queue.run_limit_s is not None for queue in self.desk.tree.queues)
 
     def _anew(self, shadow: Shadow) -> dict[str, Reserved]:
         """Return who starts when at the latest."""

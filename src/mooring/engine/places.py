@@ -67,7 +67,7 @@ def vacate(desk: Desk, entry: Entry, members: Members, tasks: Sequence[int]) -> 
         members.rows[task] = NOWHERE
         members.devices[task] = 0
         members.states[task] = PENDING
-    if not any([each.is_holding for each in entry.members.values()]):
+    if not any(each.is_holding for each in entry.members.values()):
         for each in entry.members.values():  # a group alone may come back, as what it was
             each.flavor = BY_NODE
     desk.note_move(entry)

@@ -155,12 +155,12 @@ class Entry:
     @property
     def is_elastic(self) -> bool:
         """Return whether it may have more tasks than its minimum."""
-        return any([m.group.max > m.group.min for m in self.members.values()])
+        return any(m.group.max > m.group.min for m in self.members.values())
 
     @property
     def is_placed(self) -> bool:
         """Return whether any of its tasks has a place."""
-        return any([members.is_placed for members in self.members.values()])
+        return any(members.is_placed for members in self.members.values())
 
     @property
     def runs(self) -> bool:
@@ -175,7 +175,7 @@ class Entry:
     @property
     def has_begun(self) -> bool:
         """Return whether any of its tasks has, or had, a place."""
-        return self.charged_only or any([members.begun for members in self.members.values()])
+        return self.charged_only or any(members.begun for members in self.members.values())
 
     @property
     def is_incomplete(self) -> bool:
@@ -193,7 +193,7 @@ class Entry:
     def _has_enough(self, is_enough: Callable[[Members], bool]) -> bool:
         """Return whether all groups are as they should, or as many as are needed."""
         members = self.members
-        if all([is_enough(each) for each in members.values()]):
+        if all(is_enough(each) for each in members.values()):
             return True
 
         def holds(group: PodGroup) -> bool:

@@ -55,13 +55,12 @@ class _Ends:
     def learn(self, run_s: float, decay: float, at: int) -> None:
         """Count one more end."""
         self.mean_s += (run_s - self.mean_s) * (MEAN_STEP if self.weight else 1.0)
-        self.weight = {
-            bin_: faded
-            for bin_, weight in self.weight.items()
-            if (faded := weight * decay) >= _FORGOTTEN
-        }
+        faded = {bin_: weight * decay for bin_, weight in self.weight.items()}
+        if min(faded.values(), default=1.0) < _FORGOTTEN:
+            faded = {bin_: weight for bin_, weight in faded.items() if weight >= _FORGOTTEN}
         reached = bisect_right(EDGES, run_s)
-        self.weight[reached] = self.weight.get(reached, 0.0) + 1.0
+        faded[reached] = faded.get(reached, 0.0) + 1.0
+        self.weight = faded
         self.learnt_at = at
 
     def dump(self, queue: str, size: int) -> RunGroup:

@@ -98,7 +98,7 @@ class DefaultCourt:
         hall = self._hall
         if self._waking.is_noted or hall.bookings.stirs:
             return True
-        return any([each.any_ready or each.told for each in hall.lines.values()])
+        return any(each.any_ready or each.told for each in hall.lines.values())
 
     def serve(self) -> float | None:
         """Try the heads of all lines that are ready, in order of standing, until none is left."""
