@@ -148,6 +148,38 @@ def test_afternoons_are_busier_than_mornings() -> None:
     assert by_hour[16] > 2 * by_hour[6]
 
 
+@pytest.mark.parametrize(("mix", "part"), [("inference", 1.0), ("mixed", 1 / 3)])
+@pytest.mark.parametrize("seed", range(6))
+def test_services_ask_for_their_part_of_the_load_in_the_mean(
+    mix: str, part: float, seed: int
+) -> None:
+    """Also those that are there for a while only: counted as if they stayed it was 0.71 of 0.9."""
+    gpus, until_s, load = 1_000, 3 * DAY, 0.9
+    made = make_load(mix, seed, Options(gpus, until_s / DAY, load))
+    services = [each.workload for each in made.arrivals if each.workload.service]
+    events = sorted([*((s.submitted_at, s) for s in services), *made.changes], key=lambda e: e[0])
+    asked = dict[str, float]()
+    total, last = 0.0, 0.0
+    for at, what in events:
+        total += sum(asked.values()) * (min(at, until_s) - last)
+        last = min(at, until_s)
+        if isinstance(what, Ended):
+            del asked[what.workload]
+            continue
+        service = what.workload if isinstance(what, WorkloadChanged) else what
+        (group,) = service.groups
+        asked[service.name] = group.most * group.shape.gpus * group.shape.milli / 1000
+    total += sum(asked.values()) * (until_s - last)
+    assert total / until_s == pytest.approx(part * load * gpus, rel=0.03)
+
+
+def test_pretraining_on_8000_gpus_has_gangs_of_2048() -> None:
+    """They are 0.2 % of jobs, taken from those of 1,024."""
+    gpus, _ = draw("pretraining", 0, 7)
+    assert (gpus == 2048).mean() == pytest.approx(0.002, abs=0.0005)
+    assert gpus.max() == 2048
+
+
 def test_services_scale_with_the_hour_and_some_come_and_go() -> None:
     load = make_load("inference", 1, Options(2_000, days=2))
     services = [arrival.workload for arrival in load.arrivals]

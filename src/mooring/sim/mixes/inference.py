@@ -70,10 +70,10 @@ def draw_services(
         each = shape.gpus * shape.milli / 1000
         mean = _replicas(rng.random())
         mean = max(min(mean, (gpus - asked) / each), 1.0)
-        asked += mean * each
         begin, end = 0.0, np.inf
         if rng.random() >= kind.lasting:
             begin, end = np.sort(rng.random(2) * until_s).tolist()
+        asked += mean * each * (min(end, until_s) - begin) / until_s
         name = f"service-{number:03d}"
         number += 1
         counts = _counts(rng, mean, begin, min(end, until_s), kind.noise)

@@ -31,8 +31,8 @@ TEAMS = (
     Team("evaluation", 0.15, 10),
     Team("students", 0.08, 60),
 )
-_LARGEST_PART = 1 / 4
-"""No workload asks for more of the cluster, but for what fits one node."""
+_LARGEST_PART = 0.26
+"""No workload asks for more of the cluster (2,048 of 8,000 GPUs), but for what fits one node."""
 
 
 @dataclass(frozen=True, slots=True)
