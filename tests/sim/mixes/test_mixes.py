@@ -157,18 +157,19 @@ def test_services_ask_for_their_part_of_the_load_in_the_mean(
     gpus, until_s, load = 1_000, 3 * DAY, 0.9
     made = make_load(mix, seed, Options(gpus, until_s / DAY, load))
     services = [each.workload for each in made.arrivals if each.workload.service]
-    events = sorted([*((s.submitted_at, s) for s in services), *made.changes], key=lambda e: e[0])
+    came = [(s.submitted_at, WorkloadChanged(s)) for s in services]
+    events = sorted([*came, *made.changes], key=lambda each: each[0])
     asked = dict[str, float]()
     total, last = 0.0, 0.0
-    for at, what in events:
+    for at, event in events:
         total += sum(asked.values()) * (min(at, until_s) - last)
         last = min(at, until_s)
-        if isinstance(what, Ended):
-            del asked[what.workload]
-            continue
-        service = what.workload if isinstance(what, WorkloadChanged) else what
-        (group,) = service.groups
-        asked[service.name] = group.most * group.shape.gpus * group.shape.milli / 1000
+        if isinstance(event, WorkloadChanged):
+            (group,) = event.workload.groups
+            milli = group.shape.gpus * group.shape.milli
+            asked[event.workload.name] = group.most * milli / 1000
+        elif isinstance(event, Ended):
+            del asked[event.workload]
     total += sum(asked.values()) * (until_s - last)
     assert total / until_s == pytest.approx(part * load * gpus, rel=0.03)
 

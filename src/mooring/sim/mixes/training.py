@@ -12,8 +12,8 @@ distance from any point of the curve of sizes by jobs, of sizes by GPU time, and
                  3 days     38,000        2.9  2.7  2.0
     classic      a week     81,000        0.8  1.7  1.3
                  3 days     34,000        1.1  3.8  1.7
-    pretraining  a week     14,700        0.3  1.6  0.3
-                 a day       2,000        0.7  9.1  1.2
+    pretraining  a week     15,000        0.2  1.5  0.2
+                 a day       2,100        0.7 10.2  1.0
 
 So a week is within two points of all three, and in pretraining a day is of sizes and durations.
 Fewer jobs are further off: GPU time most of all, as it hangs on the few that last longest.
