@@ -1,13 +1,15 @@
 """What comes of a trial: nothing is left out at its end."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mooring.metrics.summary import Waited
-from mooring.model.plan import Blocked
+from mooring.model.plan import Blocked, Excluded, Impossible
 from mooring.sim.live import Live, Waits
-from mooring.sim.run import Delays
+from mooring.sim.run import AT_ONCE, Delays
+from mooring.sim.saved import load, resume, save
 from mooring.sim.study import NAMED, Source, Trial, outcome_of, run_trial
 from mooring.sim.traces import Options
 
@@ -48,6 +50,70 @@ def test_what_runs_until_all_is_done_ends_with_the_last_of_it(
 
     assert (summary.end, summary.sor, summary.gar.median) == (3600.0, 1.0, 1.0)
     assert live.is_over
+
+
+ENDLESS = """at,name,gpus,run_s,run_limit_s
+0,only,8,3600,2592000
+10,never,16,3600,
+"""
+"""One node of 8 GPUs; the engine would wake when the limit of `only` is over, a month later."""
+
+
+@pytest.mark.parametrize("rules", NAMED)
+@pytest.mark.parametrize("stops", [(), (1800.0,), (1800.0, 7200.0), (10 * 86_400.0,)])
+def test_who_can_never_start_does_not_lengthen_what_runs_until_all_is_done(
+    tmp_path: Path, rules: str, stops: tuple[float, ...]
+) -> None:
+    live = _stopped(_until_all_is_done(tmp_path, ENDLESS, rules), stops, tmp_path / "run")
+    outcome = outcome_of(live, is_whole=live.go())
+
+    summary, (never,) = outcome.summary, outcome.summary.not_started
+    assert (summary.end, summary.sor, summary.gar.median) == (3600.0, 1.0, 1.0)
+    assert never.wait_s == 3590.0
+    assert [type(reason) for reason in never.reasons] == [Impossible, Excluded]
+    assert live.waits is not None
+    assert [why.seconds for why in live.waits.whys.of("never")] == [3590.0]
+
+
+def test_what_is_stopped_before_its_last_timer_counts_up_to_there(tmp_path: Path) -> None:
+    """Something may still come of it."""
+    live = _until_all_is_done(tmp_path, ENDLESS, "fifo")
+
+    summary = outcome_of(live, is_whole=live.go(7200.0), until_s=7200.0).summary
+
+    assert (summary.end, summary.sor) == (7200.0, 0.5)
+
+
+@pytest.mark.parametrize("stops", [(), (7000.0,)])
+def test_what_comes_of_a_timer_counts_in_what_runs_until_all_is_done(
+    tmp_path: Path, stops: tuple[float, ...]
+) -> None:
+    """It has notice at 6,900 s that its limit is over at 7,200 s, and is gone 10 s after that."""
+    text = "at,name,gpus,run_s,run_limit_s\n0,short,4,3600,\n0,long,4,9e9,7200\n10,never,16,1,\n"
+    live = _until_all_is_done(tmp_path, text, "default", Delays(grace_s=10.0))
+    live = _stopped(live, stops, tmp_path / "run")
+
+    summary = outcome_of(live, is_whole=live.go()).summary
+
+    assert (summary.end, summary.ended, summary.evictions.workloads) == (7210.0, 1, 1)
+    assert summary.sor == (3600 + 7210) / (2 * 7210)
+
+
+def _until_all_is_done(folder: Path, text: str, rules: str, delays: Delays = AT_ONCE) -> Live:
+    """Return a run of a trace on one node, in which `never` is followed."""
+    (folder / "t.csv").write_text(text)
+    source = Source(trace=str(folder / "t.csv"), reading=Options(nodes=1))
+    trial = Trial(source, NAMED[rules], delays=delays, follow=("never",))
+    return Live(trial, lambda passed: None)
+
+
+def _stopped(live: Live, stops: Sequence[float], file: Path) -> Live:
+    """Return a run that has been saved and read again at each stop."""
+    for stop in stops:
+        assert live.go(stop)
+        save(live, file)
+        live = resume(load(file), lambda passed: None)
+    return live
 
 
 def test_what_is_to_run_for_a_time_counts_to_its_end(tmp_path: Path) -> None:

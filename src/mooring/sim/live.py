@@ -18,10 +18,13 @@ from mooring.sim.run import Run
 from mooring.sim.whys import Whys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mooring.model.plan import Plan
+    from mooring.sim.loop import Listener, Loop
     from mooring.sim.study import Trial
+
+    Cycle = tuple[float, Sequence[Event], Plan]
 
 _BATCH = 256
 """Records that a journal takes at a time."""
@@ -63,6 +66,31 @@ class Waits:
             self.seconds.append(waited.wait_s)
 
 
+class Lull:
+    """Keeps cycles in which nothing happens from listeners until something does.
+
+    Whether they are part of a run until all is done is known only then.
+    """
+
+    def __init__(self, loop: Loop, listeners: Sequence[Listener], kept: Iterable[Cycle]) -> None:
+        self.kept = list(kept)
+        self._loop = loop
+        self._listeners = listeners
+
+    def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
+        """Hear of a cycle."""
+        self.kept.append((now, events, plan))
+        if self._loop.moved_at == now:
+            self.end(now)
+
+    def end(self, at: float) -> None:
+        """Tell what was kept: nothing of it was later than that."""
+        for now, events, plan in self.kept:
+            for listener in self._listeners:
+                listener(min(now, at), events, plan)
+        self.kept.clear()
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """Where a trial stands, but for its load."""
@@ -74,6 +102,8 @@ class State:
     """What the journal has not got yet."""
     records: int = 0
     """How many the journal had."""
+    lull: tuple[Cycle, ...] = ()
+    """Cycles that do not count yet."""
 
     @property
     def now(self) -> float:
@@ -108,9 +138,11 @@ class Live:
             self.metrics, self.waits = state.metrics, state.waits
             self._pending, self._records = state.pending, state.records
         self.run.loop.listen(Clock(tick, 0.0 if state is None else self.run.loop.now).hear)
+        listeners: list[Listener] = [self.metrics.hear]
         if self.waits is not None and self.waits.follow:
-            self.run.loop.listen(self.waits.whys.hear)
-        self.run.loop.listen(self.metrics.hear)
+            listeners.insert(0, self.waits.whys.hear)
+        self.lull = Lull(self.run.loop, listeners, () if state is None else state.lull)
+        self.run.loop.listen(self.lull.hear)
 
     def go(
         self, until: float = inf, halt: Callable[[], bool] = lambda: False, pace: float = 0.0
@@ -137,12 +169,13 @@ class Live:
 
     @property
     def is_over(self) -> bool:
-        """Return whether it was to run until all is done, and that is so: the end is now."""
+        """Return whether it was to run until all is done, and that is so."""
         return self.trial.until_s == inf and self.run.loop.is_over
 
     def state(self) -> State:
         """Return where it stands; it must not go on while that is in use."""
-        return State(self.run.saved(), self.metrics, self.waits, self._pending, self._records)
+        journal, lull = (self._pending, self._records), tuple(self.lull.kept)
+        return State(self.run.saved(), self.metrics, self.waits, *journal, lull)
 
     def _open(self) -> tuple[Journal, Recorder]:
         """Let a journal be written: a new one, or more of the one that there is."""

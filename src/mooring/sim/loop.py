@@ -63,7 +63,7 @@ _STARTING = (TaskState.ASSUMED, TaskState.BOUND)
 _LEAVING = (TaskState.RELEASING,)
 _KEPT = (
     *("now", "cycles", "_busy_s", "_busy_until", "_sequence", "_heap", "_fed", "_taken"),
-    *("_observed", "_end_of", "_change_of", "_adopted", "_timer", "_breaking"),
+    *("_observed", "_end_of", "_change_of", "_adopted", "_timer", "_breaking", "moved_at"),
 )
 """What says where a loop stands."""
 
@@ -102,6 +102,8 @@ class Loop:
     ) -> None:
         self.engine = engine
         self.now = -inf
+        self.moved_at = -inf
+        """When a fact came last, or something was started or evicted."""
         self.cycles = 0
         self._run_time = run_time
         self._broken_off = broken_off
@@ -148,9 +150,9 @@ class Loop:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nobody is there and nothing is to come but timers and void effects."""
+        """Return whether nothing is to come; if nobody is there, but timers and void effects."""
         if self._fed is not None or self.engine.entries():
-            return False
+            return self.next_at == inf
         return all(event is None or is_effect for _, _, _, event, is_effect in self._heap)
 
     def running_since(self, name: str) -> float | None:
@@ -201,7 +203,7 @@ class Loop:
             due = self._due(event, sequence) if is_effect else event
             if due is not None:
                 self._observe(due)
-                stirred = True
+                self.moved_at, stirred = now, True
         breaking, self._breaking = self._breaking, []
         for name in breaking:
             if name in self.engine.entries():
@@ -254,8 +256,10 @@ class Loop:
         for decision in plan.decisions:
             match decision:
                 case Bind():
+                    self.moved_at = now
                     self._start(decision)
                 case Evict():
+                    self.moved_at = now
                     self._release(decision)
                 case Reserve() | Notice():
                     pass

@@ -184,10 +184,18 @@ def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
 
 
 def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> Outcome:
-    """Return what came of a run, which is over: the last stretch counts too."""
+    """Return what came of a run, which goes on no more: the last stretch counts too.
+
+    One that was to run until all is done ends when something last happened.
+    """
     trial, loop = live.trial, live.run.loop
-    end = trial.until_s if until_s is None or live.is_over else until_s
-    live.metrics.hear(end if is_whole and end < inf else loop.now, loop.unheard, Plan())
+    end = trial.until_s if until_s is None else until_s
+    if live.is_over:
+        end = loop.moved_at
+    elif not is_whole or end == inf:
+        end = loop.now
+    live.lull.end(end)
+    live.metrics.hear(end, loop.unheard, Plan())
     if live.waits is not None:
         for waited in live.metrics.waiting():
             live.waits.add(waited)
