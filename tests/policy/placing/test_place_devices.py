@@ -319,6 +319,18 @@ def test_mig_unhealthy_devices_take_no_instance() -> None:
     world.settles()
 
 
+def test_mig_unhealthy_devices_are_no_room_that_others_could_leave() -> None:
+    """Two devices would hold fourteen instances; one is broken, and the other holds seven."""
+    world = cluster("a=2", on("a", devices=gpus(2, mig="a100-40gb", bad=[0])))
+
+    world.submit(gang("g", tasks=14, mig="1g.5gb")).cycle()
+
+    assert reasons(world, "g")[0] == Impossible("main", "cluster", 14, 7)
+    world.change("a", devices=gpus(2, mig="a100-40gb"))
+    assert len(devices(world.cycle())) == 14
+    world.settles()
+
+
 def test_mig_profile_that_no_geometry_has_is_unknown() -> None:
     world = cluster("a=2", on("a", devices=gpus(2, mig="a100-40gb")))
 

@@ -264,16 +264,17 @@ def mig_copies_at(books: Books, demand: Demand, row: int, *, empty: bool = False
     """Return how many copies of a MIG demand the devices of one row take."""
     total = 0
     for d, device in enumerate(books.nodes[row].devices):
-        if takes_instances(books, row, d) or (empty and device.mig in mig.GEOMETRIES):
+        if takes_instances(books, row, d, empty=empty):
             used = 0 if empty else books.mig_of[d][row]
             total += mig.fits_count(mig.GEOMETRIES[device.mig], demand.shape.mig, used)
     return total // demand.shape.gpus
 
 
-def takes_instances(books: Books, row: int, device: int) -> bool:
+def takes_instances(books: Books, row: int, device: int, *, empty: bool = False) -> bool:
     """Return whether a device is in MIG mode, healthy, and not in use as a whole."""
     facts = books.nodes[row].devices[device]
-    return facts.healthy and facts.mig in mig.GEOMETRIES and books.share_of[device][row] >= 0
+    is_cut = facts.healthy and facts.mig in mig.GEOMETRIES
+    return is_cut and (empty or books.share_of[device][row] >= 0)
 
 
 class Fits:
