@@ -13,7 +13,6 @@ from mooring.metrics.fairness import Queues
 from mooring.model.cluster import WHOLE
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import GPU
-from tests.build import task
 
 if TYPE_CHECKING:
     from mooring.metrics.summary import QueueUse
@@ -23,7 +22,7 @@ X, Y = Queue("x"), Queue("y")
 
 
 def asks(queues: Queues, queue: str, gpus: int, sign: int = 1) -> None:
-    queues.ask(task(f"of-{queue}", gpus, queue=queue), sign)
+    queues.ask(queue, sign * gpus * WHOLE)
 
 
 def has(queues: Queues, queue: str, gpus: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +24,7 @@ from mooring.model.events import (
     QueuesChanged,
     Submitted,
     TasksChanged,
+    WorkloadChanged,
 )
 from mooring.model.plan import Bind, Blocked, Decision, Evict, Plan, Reserved, Waiting
 from mooring.model.queues import Queue
@@ -31,7 +33,11 @@ from mooring.model.scenario import Scenario
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import Placement, Shape, TaskState, Workload
 from mooring.policy.placing.mix import FIRST_LESSON
-from tests.build import gang, group, node, task
+from tests.build import gang, gpus, group, node, task
+
+if TYPE_CHECKING:
+    from mooring.model.cluster import Node
+    from tests.build import Needs
 
 RACKS = Topology((Level("rack"),))
 NODES = (node("a", 4, "r1"), node("b", 4, "r1"), node("c", 4, "r2"))
@@ -506,6 +512,94 @@ def test_fairness_is_use_over_right() -> None:
     assert [use.fair_gpu_hours for use in fairness.queues] == pytest.approx([6.0, 6.0])
     assert fairness.least == pytest.approx(4 / 6)
     assert fairness.jain == pytest.approx(2.0**2 / (2 * ((8 / 6) ** 2 + (4 / 6) ** 2)))
+
+
+CUT = node("cut", 1, "r1", devices=gpus(1, mig="h100-80gb"))
+"""An eighth is the smallest instance of its GPU, and a half that of 40 GB."""
+FORTY, EIGHTY = (
+    node(name, 2, "r1", devices=gpus(2, memory=memory), model=name)
+    for name, memory in (("forty", 40_960), ("eighty", 81_920))
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "devices", "each"),
+    [
+        ((CUT,), {"mig": "3g.40gb"}, 0b1111, 0.5),
+        ((CUT,), {"mig": "1g.10gb"}, 0b1, 0.125),
+        ((FORTY,), {"gpu_memory": 10_240}, 0b1, 0.25),
+        ((EIGHTY, FORTY), {"gpu_memory": 10_240, "models": ["forty"]}, 0b1, 0.25),
+        ((EIGHTY,), {"milli": 300}, 0b1, 0.3),
+    ],
+    ids=["mig half", "mig eighth", "memory", "memory of one model", "share"],
+)
+def test_who_gets_all_it_asks_for_in_parts_of_gpus_has_its_right(
+    there: tuple[Node, ...], wanted: Needs, devices: int, each: float
+) -> None:
+    """Two tasks of x, which wait for half an hour and run for one."""
+    metrics = Metrics(Scenario(0.0, RACKS, there, (Queue("x"),)))
+    parts = gang("m", tasks=2, queue="x", submitted_at=0.0, **wanted)
+    place = there[-1].name
+    tell(metrics, 0.0, at(parts))
+    tell(metrics, 1800.0, plan=(bind("m", "main", place, place, devices=devices),))
+    tell(metrics, 5400.0, Ended("m"))
+    tell(metrics, 7200.0)
+
+    summary = metrics.summary()
+
+    (x,) = summary.fairness.queues
+    assert (x.gpu_hours, x.fair_gpu_hours) == pytest.approx((2 * each, 3 * each))
+    assert max(summary.curve.waiting_gpus) == pytest.approx(2 * each)
+    assert [curve.bucket for curve in summary.waits] == ["1"]
+
+
+def test_who_asks_for_parts_has_a_right_to_the_parts_only() -> None:
+    """x asks for two eighths of a GPU and has them; y asks for seven and has the other six."""
+    metrics = Metrics(Scenario(0.0, RACKS, (CUT,), (Queue("x"), Queue("y"))))
+    x, y = (
+        gang(name, tasks=tasks, mig="1g.10gb", queue=name, submitted_at=0.0, most=most)
+        for name, tasks, most in (("x", 2, 2), ("y", 6, 7))
+    )
+    plan = bind("x", "main", *["cut"] * 2, devices=1), bind("y", "main", *["cut"] * 6, devices=1)
+    tell(metrics, 0.0, at(x), at(y), plan=plan)
+    tell(metrics, 3600.0)
+
+    fairness = metrics.summary().fairness
+
+    assert [use.fair_gpu_hours for use in fairness.queues] == pytest.approx([0.25, 0.75])
+    assert (fairness.jain, fairness.least) == pytest.approx((1.0, 1.0))
+
+
+def test_a_part_by_memory_is_what_it_is_where_it_runs() -> None:
+    """It is an eighth of one GPU and a quarter of another; nobody knows beforehand of which.
+
+    It waits for an hour, runs on the small GPU for one, and then moves to another queue.
+    """
+    metrics = Metrics(Scenario(0.0, RACKS, (EIGHTY, FORTY), (Queue("x"), Queue("y"))))
+    part = task("m", 1, gpu_memory=10_240, queue="x", submitted_at=0.0)
+    tell(metrics, 0.0, at(part))
+    tell(metrics, 3600.0, plan=(bind("m", "main", "forty", devices=1),))
+    tell(metrics, 7200.0, WorkloadChanged(replace(part, queue="y")))
+    tell(metrics, 10_800.0, TasksChanged("m", "main", (0,), TaskState.PENDING))
+    tell(metrics, 14_400.0, Ended("m"))
+    tell(metrics, 18_000.0)
+
+    x, y = metrics.summary().fairness.queues
+
+    assert (x.gpu_hours, x.fair_gpu_hours) == pytest.approx((0.25, 0.125 + 0.25))
+    assert (y.gpu_hours, y.fair_gpu_hours) == pytest.approx((0.25, 0.25 + 0.125))
+
+
+@pytest.mark.parametrize("wanted", [{"mig": "1g.5gb"}, {"gpu_memory": 100_000}])
+def test_a_part_of_gpus_that_nobody_has_counts_as_one(wanted: Needs) -> None:
+    metrics = Metrics(Scenario(0.0, RACKS, (CUT, EIGHTY), (Queue("x"),)))
+    tell(metrics, 0.0, at(gang("m", tasks=2, queue="x", submitted_at=0.0, **wanted)))
+    tell(metrics, 60.0)
+
+    summary = metrics.summary()
+
+    assert summary.curve.waiting_gpus == (2.0,)
+    assert [curve.bucket for curve in summary.waits] == ["2-7"]
 
 
 def test_announced_starts_are_compared_with_what_came() -> None:

@@ -82,10 +82,12 @@ class Cluster:
         self.totals = Totals()
         self.version = 0
         """Changes when a node comes, changes or goes."""
+        self._parts: dict[tuple[object, ...], int] = {}
+        """What parts of GPUs were taken for, on the present nodes."""
 
     def set(self, node: Node) -> None:
         """Let a node come or change; what is in use on it stays so."""
-        self.version += 1
+        self._changes()
         seen = self.nodes.get(node.name)
         if seen is None:
             seen = self.nodes[node.name] = Seen(node)
@@ -128,8 +130,28 @@ class Cluster:
         """Let a node go."""
         seen = self.nodes.pop(name, None)
         if seen is not None:
-            self.version += 1
+            self._changes()
             self._count(seen, -1)
+
+    def _changes(self) -> None:
+        self.version += 1
+        self._parts.clear()
+
+    def asked_milli(self, shape: Shape) -> int:
+        """Return how many thousandths of GPUs a task asks for.
+
+        What a part by memory or MIG is, depends on the node; the first that could have it is taken,
+        and whole GPUs if there is none.
+        """
+        asked = shape.gpus * shape.milli
+        if not is_part(shape):
+            return asked
+        key = shape.gpus, shape.gpu_memory, shape.mig, shape.gpu_models
+        if key not in self._parts:
+            nodes = (seen.node for seen in self.nodes.values())
+            parts = (_part_milli(shape, node) for node in nodes)
+            self._parts[key] = next(filter(None, parts), asked)
+        return self._parts[key]
 
     def use(self, seat: Seat, sign: int) -> None:
         """Take (or give back, sign −1) what a task has on its node."""
@@ -180,8 +202,17 @@ def _mig_milli(shape: Shape, node: Node | None) -> int:
     return 0
 
 
-def asked_milli(shape: Shape) -> int:
-    """Return how many thousandths of GPUs a task asks for; a part by memory or MIG is one GPU."""
-    if shape.mig or shape.gpu_memory:
-        return shape.gpus * WHOLE
-    return shape.gpus * shape.milli
+def is_part(shape: Shape) -> bool:
+    """Return whether it depends on the node which part of a GPU a task has."""
+    return bool(shape.gpus and (shape.mig or shape.gpu_memory))
+
+
+def _part_milli(shape: Shape, node: Node) -> int:
+    """Return what a task that asks for parts would have on a node; 0: it cannot be there."""
+    if shape.gpu_models and node.gpu_model not in shape.gpu_models:
+        return 0
+    if shape.mig:
+        return _mig_milli(shape, node)
+    memories = (device.memory for device in node.devices if not device.mig)
+    memory = next((each for each in memories if each >= shape.gpu_memory), 0)
+    return shape.gpus * -(-shape.gpu_memory * WHOLE // memory) if memory else 0

@@ -12,7 +12,6 @@ from math import inf
 from operator import le
 from typing import TYPE_CHECKING
 
-from mooring.metrics.cluster import asked_milli
 from mooring.metrics.summary import Fairness, QueueUse
 from mooring.model.cluster import WHOLE
 from mooring.model.queues import Queue, Quota
@@ -21,8 +20,6 @@ from mooring.policy.queues.tree import QueueTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from mooring.model.workload import Workload
 
 GPU = "gpu"
 DIVIDE_S = 60.0
@@ -80,13 +77,11 @@ class Queues:
         """Count so much more (or less) in use by a queue."""
         self.used[queue] = self.used.get(queue, 0) + milli
 
-    def ask(self, workload: Workload, sign: int) -> None:
-        """Count what a workload asks for at most, or count it no more."""
-        queue = workload.queue
+    def ask(self, queue: str, milli: int) -> None:
+        """Count so much more (or less) that the work of a queue asks for at most."""
         if queue not in self._asked:
             self._asked[queue] = 0
             self._plant()
-        milli = sign * sum(leaf.most * asked_milli(leaf.shape) for leaf in workload.leaves())
         asked = self._asked[queue] = self._asked[queue] + milli
         self._total += milli
         tree = self._tree

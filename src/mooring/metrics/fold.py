@@ -219,16 +219,20 @@ class Metrics:
 
     def came(self, job: Job) -> None:
         """Count one more that asks for something."""
-        self._queues.ask(job.workload, 1)
+        self._queues.ask(job.workload.queue, job.wanted)
         self._fragments.arrive(job)
         self._counts["submitted"] += job.in_window
 
-    def changed(self, job: Job, old: Workload) -> None:
+    def changed(self, job: Job, old: Workload, wanted: int) -> None:
         """Count an edited workload as what it is now."""
-        self._queues.ask(old, -1)
-        self._queues.ask(job.workload, 1)
+        self._queues.ask(old.queue, -wanted)
+        self._queues.ask(job.workload.queue, job.wanted)
         self._queues.hold(old.queue, -job.milli)
         self._queues.hold(job.workload.queue, job.milli)
+
+    def wants(self, job: Job, milli: int) -> None:
+        """Count what parts of GPUs are where they have a place."""
+        self._queues.ask(job.workload.queue, milli)
 
     def holds(self, job: Job, milli: int) -> None:
         """Count what a workload has got or lost."""
@@ -287,7 +291,7 @@ class Metrics:
 
     def left(self, job: Job) -> None:
         """Count one that is over, and who never started as one who had to wait longer."""
-        self._queues.ask(job.workload, -1)
+        self._queues.ask(job.workload.queue, -job.wanted)
         self._integrals.lost += self._restarting(job, self._now)
         self._repair(job)
         if job.in_window and job.started_at is None:

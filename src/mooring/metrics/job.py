@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mooring.metrics.cluster import Seat, asked_milli
+from mooring.metrics.cluster import Seat
 from mooring.model.cluster import WHOLE
 from mooring.model.plan import Reason
 from mooring.model.workload import Workload
@@ -35,6 +35,12 @@ class Job:
     """When its minimum first ran."""
     runs_since: float | None = None
     """Since when its minimum runs; None: it does not."""
+    asked: int = 0
+    """What its minimum asks for, in thousandths of a GPU."""
+    wanted: int = 0
+    """The same of all that it can use; of parts of GPUs that have a place, what they have there."""
+    parts: dict[str, int] = field(default_factory=dict)
+    """Per group that asks for parts of GPUs, what a task without a place is taken for."""
     milli: int = 0
     """What its seats have together."""
     waits_for: int = 0
@@ -54,11 +60,6 @@ class Job:
     """When it last got a place after it had none: it starts then, and runs when it has come up."""
     reasons: tuple[Reason, ...] = ()
     """Why it waited, as was said last."""
-
-    @property
-    def asked(self) -> int:
-        """Return what its minimum asks for, in thousandths of a GPU."""
-        return sum(leaf.min * asked_milli(leaf.shape) for leaf in self.workload.leaves())
 
     @property
     def gpus(self) -> int:

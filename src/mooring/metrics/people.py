@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mooring.metrics.cluster import Cluster, Seat, milli_of
+from mooring.metrics.cluster import Cluster, Seat, is_part, milli_of
 from mooring.metrics.job import Job
 from mooring.model.events import (
     Adopted,
@@ -40,8 +40,11 @@ class Meter(Protocol):
     def came(self, job: Job) -> None:
         """Hear of a workload that was submitted or found running."""
 
-    def changed(self, job: Job, old: Workload) -> None:
-        """Hear of a workload that was edited."""
+    def changed(self, job: Job, old: Workload, wanted: int) -> None:
+        """Hear of a workload that was edited; before, it was that and could use so much."""
+
+    def wants(self, job: Job, milli: int) -> None:
+        """Hear that parts of GPUs are so much more (or less) where they have a place."""
 
     def holds(self, job: Job, milli: int) -> None:
         """Hear of a workload that has so much more (or less) than before."""
@@ -105,6 +108,7 @@ class People:
 
     def _come(self, workload: Workload, *, counts: bool) -> Job:
         job = Job(workload, workload.submitted_at, counts)
+        self._weigh(job)
         self.jobs[workload.name] = job
         for meter in self._meters:
             meter.came(job)
@@ -112,11 +116,27 @@ class People:
         return job
 
     def _edit(self, job: Job, workload: Workload, at: float) -> None:
-        old, job.workload = job.workload, workload
+        old, wanted, job.workload = job.workload, job.wanted, workload
+        self._weigh(job)
         for meter in self._meters:
-            meter.changed(job, old)
+            meter.changed(job, old, wanted)
         self._count_held(job, 0)
         self._look(job, at)
+
+    def _weigh(self, job: Job) -> None:
+        """See how much a workload asks for."""
+        pairs = [(leaf, self.cluster.asked_milli(leaf.shape)) for leaf in job.workload.leaves()]
+        job.asked = sum(leaf.min * milli for leaf, milli in pairs)
+        job.wanted = sum(leaf.most * milli for leaf, milli in pairs)
+        job.parts = {leaf.name: milli for leaf, milli in pairs if is_part(leaf.shape)}
+        for (group, _), seat in job.seats.items() if job.parts else ():
+            job.wanted += seat.given - job.parts.get(group, seat.given)
+
+    def _count_wanted(self, job: Job, milli: int) -> None:
+        """Count that parts of GPUs are so much more (or less) than they were taken for."""
+        job.wanted += milli
+        for meter in self._meters if milli else ():
+            meter.wants(job, milli)
 
     def _adopt(self, event: Adopted) -> None:
         job = self._come(event.workload, counts=False)
@@ -169,7 +189,8 @@ class People:
         for (name, (group, _)), seat in there.items():
             job = self.jobs[name]
             if is_new:
-                seat.given = milli_of(_shape(job, group), node, seat.devices)
+                given, seat.given = seat.given, milli_of(_shape(job, group), node, seat.devices)
+                self._count_wanted(job, seat.given - given)
             before, seat.milli = seat.milli, self.cluster.healthy_milli(seat)
             self.cluster.use(seat, 1)
             self._count_held(job, seat.milli - before)
@@ -228,6 +249,7 @@ class People:
             spot = placement.group, task
             job.seats[spot] = self._seated.setdefault(name, {})[job.workload.name, spot] = seat
             held += seat.milli
+            self._count_wanted(job, milli - job.parts.get(placement.group, milli))
             self.cluster.use(seat, 1)
         self._count_held(job, held)
         if state is not TaskState.ASSUMED:
@@ -266,6 +288,7 @@ class People:
             if seat is not None:
                 self._count_running(job, spot[0], seat, TaskState.PENDING)
                 gone += seat.milli
+                self._count_wanted(job, job.parts.get(spot[0], seat.given) - seat.given)
                 self.cluster.use(seat, -1)
                 self._stand_up(job, spot, seat)
         self._count_held(job, -gone)

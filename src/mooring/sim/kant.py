@@ -12,7 +12,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.metrics import BUCKETS
-from mooring.metrics.cluster import asked_milli
 from mooring.model.cluster import WHOLE
 from mooring.model.events import Ended, Submitted, WorkloadChanged
 from mooring.sim.bounds import Demand
@@ -220,7 +219,8 @@ class Ledger:
 
 
 def _most(workload: Workload) -> float:
-    return sum(leaf.most * asked_milli(leaf.shape) for leaf in workload.leaves()) / WHOLE
+    shapes = ((leaf.most, leaf.shape) for leaf in workload.leaves())
+    return sum(most * shape.gpus * shape.milli for most, shape in shapes) / WHOLE
 
 
 def _late(job: _Known, ends_at: float) -> float:
