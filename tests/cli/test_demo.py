@@ -53,6 +53,20 @@ def test_the_demo_shows_what_each_policy_did(
     assert opened == [(tmp_path / "mooring-demo.html").as_uri()]
 
 
+def test_the_demo_marks_use_as_good_only_where_it_is_useful(
+    capsys: pytest.CaptureFixture[str], opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPUs are allocated also to those who do their work again."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["demo", "--cluster", "64", "--hours", "10", "--jobs", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (gar,) = [line for line in lines if line.startswith("GAR, median")]
+    (useful,) = [line for line in lines if line.startswith("useful")]
+    best = "\x1b[1;32m"
+    assert len(set(re.findall(r"\d[\d.]* %", gar))) > 1
+    assert (best in gar, best in useful) == (False, True)
+
+
 def test_the_page_goes_where_it_is_wanted_and_stays_closed(
     capsys: pytest.CaptureFixture[str], opened: list[str], tmp_path: Path
 ) -> None:

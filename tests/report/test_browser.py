@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from shutil import which
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,21 @@ def test_a_page_with_odd_names_and_many_queues_opens(tmp_path: Path) -> None:
     assert {f"queue-{number}" in body for number in range(4, 10)} == {True}
     assert "queue-1" not in body
     assert "others" in body
+
+
+def test_the_best_is_marked_where_more_is_better(tmp_path: Path) -> None:
+    """One holds more GPU time than the other, as it does work twice: less of it is useful.
+
+    What is told in the same words is equal.
+    """
+    summary, page = story().summary(), tmp_path / "page.html"
+    once = replace(summary, sor=0.7, sor_run=0.65, sor_useful=0.6)
+    more = replace(summary.gar, median=0.9)
+    twice = replace(summary, gar=more, sor=0.8, sor_run=0.75, sor_useful=0.5, gfr_gpu=0.01)
+    equal = replace(once, sor_useful=0.6001)
+    runs = [Run("once", once), Run("twice", twice), Run("equal", equal)]
+    page.write_text(write_page("Marks", "", runs))
+    assert re.findall(r'<td class="best">([^<]*)', shown(page)) == ["60.0 %", "60.0 %", "1.0 %"]
 
 
 def test_a_comparison_opens_with_all_its_parts(tmp_path: Path) -> None:

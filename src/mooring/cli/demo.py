@@ -161,15 +161,15 @@ class _Row:
     values: tuple[float | None, ...]
     told: Callable[[float], str]
     sign: int = -1
-    """1: more is better."""
+    """1: more is better, -1: less is, 0: it depends."""
 
     def cells(self) -> list[Text]:
-        """Return the numbers, the best of them marked unless all are the best."""
+        """Return the numbers, the best of them marked if one can tell, and not all are the best."""
         told = ["–" if value is None else self.told(value) for value in self.values]
         known = [value for value in self.values if value is not None]
         best = told[self.values.index(max(known, key=lambda v: self.sign * v))] if known else ""
-        is_same = len(set(told)) == 1
-        return [Text(text, "" if is_same or text != best else _BEST) for text in told]
+        is_marked = self.sign and len(set(told)) > 1
+        return [Text(text, _BEST if is_marked and text == best else "") for text in told]
 
 
 def _rows(done: Sequence[Outcome]) -> list[_Row]:
@@ -181,7 +181,8 @@ def _rows(done: Sequence[Outcome]) -> list[_Row]:
 
     few, most = _ends(done)
     return [
-        row("GAR, median", "gar_median", percent, 1),
+        row("GAR, median", "gar_median", percent, 0),
+        row("useful", "sor_useful", percent, 1),
         row("GFR, mean", "gfr", percent),
         row(_MEAN, "mean_wait_s", span),
         _Row(f"p99, {few} GPU", _waits(done, few, "p99"), span),
