@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from mooring.model.cluster import Taint
@@ -20,16 +22,21 @@ from tests.build import (
     by_workload,
     cluster,
     gang,
+    gpus,
     group,
     nodes,
     on,
     ranks,
     reasons,
     service,
+    share,
     task,
     used,
     workload,
 )
+
+if TYPE_CHECKING:
+    from tests.build import Needs
 
 WEB = (("app", "web"),)
 DB = (("app", "db"),)
@@ -520,6 +527,38 @@ def test_cpu_memory_and_extended_resources_are_told_by_name() -> None:
         Impossible("main", "cluster", 1, 0),
         Excluded("main", "unheard-of", 3),
     )
+    world.settles()
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"gpus": 2, "cpu": 1000},
+        {"gpus": 2, "cpu": 1000, "milli": 600},
+        {"gpus": 2, "cpu": 1000, "gpu_memory": 50_000},
+    ],
+    ids=["whole", "share", "memory"],
+)
+def test_a_node_that_lacks_gpus_and_cpu_is_told_to_lack_gpus(wanted: Needs) -> None:
+    """Once they are free the CPU is told, and with that it starts. Half of one GPU is in use."""
+    world = cluster("a=2", on("a", devices=gpus(2), cpu=4000))
+    world.run(share("accelerated", 500), task("plain", 0, cpu=4000))
+
+    world.submit(gang("t", **wanted)).cycle()
+    assert reasons(world, "t")[1:] == (Excluded("main", "gpu", 1),)
+    world.end("accelerated").cycle()
+    assert reasons(world, "t")[1:] == (Excluded("main", "cpu", 1),)
+    assert nodes(world.end("plain").cycle()) == {"a"}
+    world.settles()
+
+
+def test_nodes_that_lack_only_cpu_are_counted_apart() -> None:
+    world = cluster("a=2 b=2 c=2", on("", cpu=4000)).busy("a=2 b=2")
+    world.run(*(task(name, 0, cpu=4000) for name in "xyz"))
+
+    world.submit(task("t", cpu=1000)).cycle()
+
+    assert set(reasons(world, "t")[1:]) == {Excluded("main", "gpu", 2), Excluded("main", "cpu", 1)}
     world.settles()
 
 

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mooring.model.books import BY_NODE
+from mooring.model.cluster import WHOLE
+from mooring.model.columns import INT
 from mooring.model.demand import DeviceKind
 from mooring.model.plan import Excluded, Impossible, NoRoom, NotTogether
-from mooring.model.resources import GPU
+from mooring.model.resources import GPU, GPU_ROW
 from mooring.policy.placing.fit import ANY_FLAVOR
 from mooring.policy.placing.place import ANYWHERE
 from mooring.policy.placing.room import room_for
 
 if TYPE_CHECKING:
+    from mooring.model.books import Books
     from mooring.model.columns import Bools
+    from mooring.model.demand import Demand
     from mooring.model.plan import Reason
     from mooring.policy.placing.ask import Ask, Part
     from mooring.policy.placing.place import Placer, Within
@@ -165,8 +169,24 @@ def _excluded(placer: Placer, leaf: Part) -> list[Reason]:
     blame("refused", ~fit.allowed)
     if fit.company is not None:
         blame("tasks", ~fit.company.welcome())
-    for r, amount in demand.asks:
+    blame(GPU, _bare(books, demand))
+    for r, amount in sorted(demand.asks, key=lambda ask: ask[0] != GPU_ROW):
         blame(books.order.names[r], books.open[r] < amount)
     if demand.kind > DeviceKind.WHOLE:
         blame(GPU, np.ones(books.count, np.bool_))
     return [Excluded(leaf.name, by, number) for by, number in counts.items()]
+
+
+def _bare(books: Books, demand: Demand) -> Bools:
+    """Return the nodes with too few devices of which so much is free as a task needs.
+
+    Whole devices are counted like other resources, room for MIG instances only row by row.
+    """
+    if demand.kind not in (DeviceKind.SHARED, DeviceKind.MEMORY):
+        return np.zeros(books.count, np.bool_)
+    shape, milli = demand.shape, np.array(demand.shape.milli, INT)
+    if demand.kind is DeviceKind.MEMORY:
+        milli = -(-shape.gpu_memory * WHOLE // np.maximum(books.device_memory, 1))
+    fits = (books.share >= milli) & (milli <= WHOLE)
+    few: Bools = fits.sum(axis=0) < shape.gpus
+    return few
