@@ -209,6 +209,34 @@ def test_what_nobody_gave_a_run_time_runs_until_it_is_ended() -> None:
     assert play(load).ends == {"x": 70.0}
 
 
+def failing(load: Load, *, fails: bool = True) -> Load:
+    """Return a load of which all work fails at the end of its run, or none."""
+    return replace(load, arrivals=[replace(each, fails=fails) for each in load.arrivals])
+
+
+def ends_of(load: Load) -> list[tuple[float, Ended]]:
+    """Run a load to its end; return who ended when, and how."""
+    found: list[tuple[float, Ended]] = []
+
+    def hear(now: float, events: Sequence[Event], plan: Plan) -> None:
+        found.extend((now, event) for event in events if isinstance(event, Ended))
+
+    Run(load, listeners=[hear]).run()
+    return found
+
+
+def test_who_fails_does_so_at_the_end_of_its_own_run() -> None:
+    """The low one is broken off from 30 to 80 and does all of it again; one is done, one ended."""
+    low, high = task("low", 1), task("high", 1, submitted_at=30.0, priority=5)
+    load = failing(load_of("a=1", (low, 100.0), (high, 50.0)))
+    other = (task("done", 1), 10.0), (task("ended", 1, submitted_at=10.0), 100.0)
+    ended = load_of("a=1", *other, changes=[(60.0, Ended("ended"))])
+    some = [replace(each, fails=each.workload.name == "ended") for each in ended.arrivals]
+
+    assert ends_of(load) == [(80.0, Ended("high", failed=True)), (180.0, Ended("low", failed=True))]
+    assert ends_of(replace(ended, arrivals=some)) == [(10.0, Ended("done")), (60.0, Ended("ended"))]
+
+
 def test_arrivals_are_taken_when_their_time_comes() -> None:
     """An endless stream costs nothing; what has ended is forgotten."""
     taken = 0

@@ -21,6 +21,8 @@ class Arrival:
     workload: Workload
     run_s: float = inf
     """Seconds of undisturbed work until it is done; infinite: it runs until it is ended."""
+    fails: bool = False
+    """It fails at the end of its run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ Listener = Callable[[float, Sequence[Event], Plan], None]
 """Hears of every cycle: when, what was observed since the one before, and the plan."""
 RunTime = Callable[["Workload"], float | None]
 """How long a workload runs once its minimum does; None or infinite: until someone ends it."""
+Fails = Callable[["Workload"], bool]
+"""Whether a workload fails at the end of its run."""
 BrokenOff = Callable[["Workload", float, float], None]
 """Hears that a run was broken off: whose, when it began, and when it broke off."""
 Cost = Callable[[float | None], float]
@@ -98,6 +100,7 @@ class Loop:
         start_s: float = 0.0,
         grace_s: float = 0.0,
         broken_off: BrokenOff = lambda workload, began_at, at: None,
+        fails: Fails = lambda workload: False,
         cost: Cost | None = None,
     ) -> None:
         self.engine = engine
@@ -107,6 +110,7 @@ class Loop:
         self.cycles = 0
         self._run_time = run_time
         self._broken_off = broken_off
+        self._fails = fails
         self._listeners = list(listeners)
         self._start_s = start_s
         self._grace_s = grace_s
@@ -333,7 +337,8 @@ class Loop:
                 self._end_of[name] = -1, began_at
                 return
             at = max(began_at + run_s, self.now)
-            sequence = self._push(at, _RANK[Ended], Ended(name), is_effect=True)
+            ended = Ended(name, failed=self._fails(entry.workload))
+            sequence = self._push(at, _RANK[Ended], ended, is_effect=True)
             self._end_of[name] = sequence, began_at
 
     def _due(self, event: Event, sequence: int) -> Event | None:

@@ -74,6 +74,8 @@ class Progress:
     run_s: float
     """Seconds of undisturbed work until it is done."""
     submitted_at: float = 0.0
+    fails: bool = False
+    """It fails then."""
     done_s: float = 0.0
     """Of these, what is done and saved."""
     restarts: int = 0
@@ -104,6 +106,11 @@ class Work:
         if known is None:
             return inf  # nobody said
         return known.run_s - known.done_s + self._restart_s(workload, known)
+
+    def fails(self, workload: Workload) -> bool:
+        """Return whether a workload fails at the end of its run."""
+        known = self.progress.get(workload.name)
+        return known is not None and known.fails
 
     def broken_off(self, workload: Workload, began_at: float, at: float) -> None:
         """Keep what the last checkpoint of a run has saved."""
@@ -150,6 +157,7 @@ class Run:
             start_s=delays.start_s,
             grace_s=delays.grace_s,
             broken_off=self.work.broken_off,
+            fails=self.work.fails,
             cost=delays.cost,
         )
         self.loop.feed(merge(self._submitted(load.arrivals), load.changes, key=itemgetter(0)))
@@ -179,7 +187,8 @@ class Run:
 
     def _submitted(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Event]]:
         for arrival in arrivals:
-            self.work.progress[arrival.workload.name] = Progress(arrival.run_s, arrival.at)
+            progress = Progress(arrival.run_s, arrival.at, arrival.fails)
+            self.work.progress[arrival.workload.name] = progress
             yield arrival.at, Submitted(arrival.workload)
 
     def _forget(self, now: float, events: Sequence[Event], plan: Plan) -> None:
