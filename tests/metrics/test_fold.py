@@ -11,7 +11,7 @@ from mooring.metrics import Metrics
 from mooring.metrics.job import MOST_STEPS
 from mooring.metrics.live import Live
 from mooring.metrics.packing import room_of
-from mooring.metrics.summary import Evictions, Waited
+from mooring.metrics.summary import Evictions, Failed, Waited
 from mooring.metrics.waits import WORST, Waits, bucket_of, quantile, survival
 from mooring.model.events import (
     Adopted,
@@ -304,6 +304,53 @@ def test_evictions_and_what_they_cost() -> None:
     assert evictions.workloads == 1
     assert evictions.by_cause == (("preempt", 1),)
     assert evictions.lost_gpu_hours == pytest.approx(4 * 10 / 3600)
+
+
+def ends(begin: float | None = None) -> Metrics:
+    """The gang has 2·2 GPUs from 10 to 40 s, runs on one node again from 50 to 70 s, and fails.
+
+    A whole node is had from 0 to 90 s and done; one that never started is taken back as failed.
+    """
+    metrics = Metrics(START, begin)
+    never = task("x", 4, submitted_at=0.0)
+    tell(metrics, 0.0, at(WHOLE_NODE), at(never), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 10.0, at(PAIR), plan=(bind("g", PAIRED, "b", "c", devices=0b11),))
+    tell(metrics, 30.0, plan=(Evict("g", PAIRED, (0, 1), "preempt", "somebody"),))
+    tell(metrics, 40.0, TasksChanged("g", PAIRED, (0, 1), TaskState.PENDING))
+    tell(metrics, 50.0, plan=(bind("g", PAIRED, "b", "b", devices=0b11),))
+    tell(metrics, 60.0, runs("g", 0, 1, group=PAIRED, at=55.0))
+    tell(metrics, 70.0, Ended("g", failed=True))
+    tell(metrics, 80.0, Ended("x", failed=True))
+    tell(metrics, 90.0, Ended("w"))
+    return metrics
+
+
+@pytest.mark.parametrize(
+    ("begin", "workloads", "seconds"),
+    [(None, 2, 30 + 20), (20.0, 2, 20 + 20), (65.0, 2, 5), (75.0, 1, 0), (85.0, 0, 0)],
+)
+def test_who_failed_held_gpus_as_long_as_it_had_them_in_the_window(
+    begin: float | None, workloads: int, seconds: float
+) -> None:
+    summary = ends(begin).summary()
+    assert summary.failed.workloads == workloads
+    assert summary.failed.gpu_hours == pytest.approx(4 * seconds / 3600)
+
+
+def test_what_a_failed_one_had_counts_only_when_it_has_failed() -> None:
+    """It has had 4 GPUs for 100 s, of which two are broken for the last 40; then all is counted."""
+    metrics = Metrics(START)
+    broken = [replace(device, healthy=index > 1) for index, device in enumerate(NODES[0].devices)]
+    tell(metrics, 0.0, at(WHOLE_NODE), plan=(bind("w", GROUP, "a"),))
+    tell(metrics, 60.0, NodeChanged(replace(NODES[0], devices=tuple(broken))))
+    tell(metrics, 100.0)
+    assert metrics.summary().failed == Failed(0, 0.0)
+    tell(metrics, 100.0, TasksChanged("w", GROUP, (0,), TaskState.FAILED))
+    tell(metrics, 130.0, Ended("w", failed=True))
+
+    failed = metrics.summary().failed
+
+    assert (failed.workloads, failed.gpu_hours) == (1, pytest.approx((4 * 60 + 2 * 40) / 3600))
 
 
 def test_a_checkpoint_saves_work() -> None:
@@ -891,7 +938,15 @@ def told_to_leave(*last: tuple[float, tuple[Event, ...]], service: bool = False)
     return metrics.summary().evictions
 
 
+FAILED = Ended("g", failed=True)
 OVER = (Ended("g"),)
+
+
+@pytest.mark.parametrize("end", [*OVER, FAILED], ids=["done", "failed"])
+def test_whose_own_run_ends_before_it_has_to_leave_has_lost_nothing(end: Ended) -> None:
+    """All of it has its place still when that is told: it ended by itself, well or not."""
+    evictions = told_to_leave((60.0, (end,)))
+    assert (evictions.workloads, evictions.lost_gpu_hours) == (0, 0.0)
 
 
 def test_who_is_told_to_leave_and_has_finished_by_then_has_lost_nothing() -> None:
@@ -905,12 +960,17 @@ def test_who_is_told_to_leave_and_has_finished_by_then_has_lost_nothing() -> Non
     "last",
     [
         [(55.0, ()), (60.0, OVER)],
-        [(60.0, (Ended("g", failed=True),))],
+        [(60.0, (TasksChanged("g", PAIRED, (0, 1), TaskState.FAILED), FAILED))],
+        [(60.0, (TasksChanged("g", PAIRED, (0, 1), TaskState.PENDING), FAILED))],
+        [(60.0, (TasksChanged("g", PAIRED, (0, 1), TaskState.FINISHED), FAILED))],
         [(60.0, (TasksChanged("g", PAIRED, (0, 1), TaskState.PENDING), *OVER))],
         [(60.0, (TasksChanged("g", PAIRED, (0,), TaskState.FINISHED),)), (70.0, OVER)],
         [(60.0, (NodeLeft("a"), *OVER))],
     ],
-    ids=["taken back later", "failed", "gone", "half of it done", "lost a node meanwhile"],
+    ids=[
+        *("taken back later", "its tasks failed", "gone, and failed", "not well done"),
+        *("gone", "half of it done", "lost a node meanwhile"),
+    ],
 )
 def test_who_is_told_to_leave_and_ends_otherwise_was_broken_off(
     last: list[tuple[float, tuple[Event, ...]]],

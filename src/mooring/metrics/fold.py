@@ -16,7 +16,7 @@ from mooring.metrics.fragments import Fragments
 from mooring.metrics.frames import Camera
 from mooring.metrics.people import People
 from mooring.metrics.spans import Curves, OverTime
-from mooring.metrics.summary import Curve, Evictions, Promises, Spread, Summary, Waited
+from mooring.metrics.summary import Curve, Evictions, Failed, Promises, Spread, Summary, Waited
 from mooring.metrics.tted import Gangs
 from mooring.metrics.waits import Waits
 from mooring.model.cluster import WHOLE
@@ -67,6 +67,8 @@ class Integrals:
     """Of what ran, what had to be done again or was a restart."""
     useless: float = 0.0
     """Idle and of no use to what is asked for."""
+    failed: float = 0.0
+    """Held by those that have failed."""
 
 
 class Metrics:
@@ -237,6 +239,12 @@ class Metrics:
     def holds(self, job: Job, milli: int) -> None:
         """Count what a workload has got or lost."""
         self._queues.hold(job.workload.queue, milli)
+        self._note_had(job, job.milli - milli)
+
+    def _note_had(self, job: Job, milli: int) -> None:
+        """Note that a workload has had so much up to now."""
+        job.had += milli * max(self._now - max(job.had_at, self.begin), 0.0)
+        job.had_at = self._now
 
     def runs(self, job: Job) -> None:
         """Count a wait that is over."""
@@ -298,6 +306,10 @@ class Metrics:
             self._end_wait(job, self._now)
             self._errors.extend(self._overdue(job))
         self._counts["ended"] += self._now >= self.begin
+        if job.failed:
+            self._note_had(job, job.milli)
+            self._integrals.failed += job.had
+            self._counts["failed"] += self._now >= self.begin
 
     def _repair(self, job: Job) -> None:
         """Take back what was counted for one that was told to leave, and was done before."""
@@ -308,16 +320,18 @@ class Metrics:
     def _was_done(self, job: Job) -> bool:
         """Return whether one that was told to leave has ended because its own work was done.
 
-        That is sure where its tasks were said to have finished. Else it is assumed where the next
-        cycle finds it at its end: if decisions take time, it ran on until this one took effect, and
-        no cycle comes before that. Records cannot tell this from a workload that somebody takes
-        back while it leaves, if that happens to be told in the next cycle.
+        That is sure where its tasks were said to have finished, and it not to have failed. Else it
+        is assumed where the next cycle finds it at its end with its place not yet free: if
+        decisions take time, it ran on until this one took effect, and no cycle comes before that.
+        Then it may have failed too, by itself: of one that failed as it was made to leave, a live
+        cluster says first that its tasks have failed or are gone. Records cannot tell this from a
+        workload that somebody takes back while it leaves, if that is told in the next cycle.
         """
         if job.told_at is None or job.workload.service:
             return False
         is_next = job.told_at == self._last < self._now
         is_leaving = any(seat.state is TaskState.RELEASING for seat in job.seats.values())
-        return job.minimum_is_done or (is_next and is_leaving)
+        return (job.minimum_is_done and not job.failed) or (is_next and is_leaving)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -359,6 +373,7 @@ class Metrics:
                 tuple(sorted(self._causes.items())),
                 lost / WHOLE / _HOUR,
             ),
+            Failed(counts["failed"], integrals.failed / WHOLE / _HOUR),
             self._queues.summary(),
             self._promises(),
             self._curve(),

@@ -58,6 +58,11 @@ class Job:
     """The first start that was announced to it."""
     placed_at: float | None = None
     """When it last got a place after it had none: it starts then, and runs when it has come up."""
+    had: float = 0.0
+    """What it has had in the window up to `had_at`, in thousandths times seconds."""
+    had_at: float = 0.0
+    failed: bool = False
+    """Its end was a failure."""
     reasons: tuple[Reason, ...] = ()
     """Why it waited, as was said last."""
 

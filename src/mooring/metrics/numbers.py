@@ -33,6 +33,8 @@ def numbers_of(summary: Summary) -> Numbers:
         "jtted_leaves": summary.tted.leaves,
         "evictions": summary.evictions.workloads,
         "lost_gpu_hours": summary.evictions.lost_gpu_hours,
+        "failed": summary.failed.workloads,
+        "failed_gpu_hours": summary.failed.gpu_hours,
         "jain": summary.fairness.jain,
         "least": summary.fairness.least,
         **_promises(summary.promises),

@@ -155,8 +155,7 @@ class People:
         job = self.jobs.pop(event.workload, None)
         if job is None:
             return
-        if event.failed:
-            job.told_at = None
+        job.failed = event.failed
         for meter in self._meters:
             meter.left(job)
         if job.runs_since is not None:

@@ -81,6 +81,15 @@ class Evictions:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """Those whose end was a failure."""
+
+    workloads: int
+    gpu_hours: float
+    """That they had, also while they came up or did work again."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueUse:
     """What one queue used, and what it had a right to by what it asked for."""
 
@@ -156,6 +165,7 @@ class Summary:
     waits: tuple[WaitCurve, ...]
     tted: Tted
     evictions: Evictions
+    failed: Failed
     fairness: Fairness
     promises: Promises
     curve: Curve
