@@ -350,7 +350,8 @@ def test_what_a_failed_one_had_counts_only_when_it_has_failed() -> None:
 
     failed = metrics.summary().failed
 
-    assert (failed.workloads, failed.gpu_hours) == (1, pytest.approx((4 * 60 + 2 * 40) / 3600))
+    assert failed.workloads == 1
+    assert failed.gpu_hours == pytest.approx((4 * 60 + 2 * 40) / 3600)
 
 
 def test_a_checkpoint_saves_work() -> None:

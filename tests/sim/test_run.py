@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mooring.metrics import Metrics
 from mooring.model.events import Ended, NodeChanged, NodeJoined, NodeLeft, TasksChanged
 from mooring.model.plan import Bind, Evict
 from mooring.model.queues import Queue
 from mooring.model.workload import TaskState
+from mooring.sim.failures import with_failures
 from mooring.sim.load import Arrival, Load
+from mooring.sim.mixes import Options, make_load
 from mooring.sim.run import AT_ONCE, Delays, Run
+from mooring.sim.study import NAMED
 from tests.build import gang, picture, task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from mooring.metrics import Summary
     from mooring.model.events import Event
     from mooring.model.plan import Plan
     from mooring.model.workload import Workload
@@ -235,6 +240,64 @@ def test_who_fails_does_so_at_the_end_of_its_own_run() -> None:
 
     assert ends_of(load) == [(80.0, Ended("high", failed=True)), (180.0, Ended("low", failed=True))]
     assert ends_of(replace(ended, arrivals=some)) == [(10.0, Ended("done")), (60.0, Ended("ended"))]
+
+
+def half_a_day() -> Load:
+    """Return more work than 64 GPUs can do, in the course of which nodes fail."""
+    load = make_load("lab", 4, Options(64, days=0.5, load=2.0))
+    load = replace(load, arrivals=list(load.arrivals))
+    return with_failures(NAMED["default"].applied(load), 4, 50, 43_200.0)
+
+
+def measured(load: Load, delays: Delays) -> tuple[list[tuple[float, Plan]], Summary, int]:
+    """Run a load; return all plans, the numbers, and how many failed just when told to leave."""
+    run = Run(load, delays=delays)
+    metrics = Metrics(run.start, restart_s=delays.restart_s)
+    plans: list[tuple[float, Plan]] = []
+    in_time = 0
+
+    def hear(now: float, events: Sequence[Event], plan: Plan) -> None:
+        nonlocal in_time
+        before = plans[-1][1].decisions if plans else ()
+        told = {decision.workload for decision in before if isinstance(decision, Evict)}
+        in_time += sum(isinstance(e, Ended) and e.failed and e.workload in told for e in events)
+        plans.append((now, plan))
+
+    run.loop.listen(metrics.hear)
+    run.loop.listen(hear)
+    run.run(43_200.0)
+    return plans, metrics.summary(), in_time
+
+
+@pytest.mark.parametrize("decide_s", [0.0, 120.0])
+def test_that_work_fails_changes_no_decision_and_no_other_number(decide_s: float) -> None:
+    """Where decisions take time some are told to leave that have failed before they must."""
+    load, delays = half_a_day(), Delays(30.0, 60.0, 30.0, decide_s)
+
+    plans, summary, in_time = measured(load, delays)
+    others, without, _ = measured(failing(half_a_day(), fails=False), delays)
+
+    assert plans == others
+    assert replace(summary, failed=without.failed) == without
+    assert summary.evictions.workloads > 20
+    assert summary.nodes_lost > 0
+    assert summary.failed.workloads > 100
+    assert without.failed.workloads == 0
+    assert (in_time > 0) == (decide_s > 0)
+
+
+def test_all_that_is_held_is_held_by_those_that_fail_if_all_do() -> None:
+    """Who is broken off has its GPUs several times; the first hour does not count."""
+    run = Run(failing(half_a_day()), delays=Delays(30.0, 60.0, 30.0))
+    metrics = Metrics(run.start, 3600.0)
+    run.loop.listen(metrics.hear)
+    run.run()
+
+    summary = metrics.summary()
+
+    assert summary.failed.workloads == summary.ended
+    held = summary.sor * summary.gpus * (summary.end - summary.start) / 3600
+    assert summary.failed.gpu_hours == pytest.approx(held)
 
 
 def test_arrivals_are_taken_when_their_time_comes() -> None:

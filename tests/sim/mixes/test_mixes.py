@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ import pytest
 from mooring.model.events import Ended, WorkloadChanged
 from mooring.sim.mixes import MIXES, Options, make_load
 from mooring.sim.mixes.curves import joint, read_curve
+from mooring.sim.mixes.failing import RATES, Rates, odds_of
 from mooring.sim.mixes.make import DAY
 from mooring.sim.study import NAMED, Source, Trial, run_trial
 
@@ -37,11 +40,12 @@ def test_the_joint_has_all_three_curves(mix: str, cluster: str) -> None:
     assert by_duration == pytest.approx(wanted[: len(by_duration)], abs=1e-6)
 
 
-def draw(mix: str, seed: int, days: float) -> tuple[Floats, Floats]:
-    """Return the GPUs and the durations of the jobs that come to 8,000 GPUs."""
+@cache
+def draw(mix: str, seed: int, days: float) -> tuple[Floats, Floats, Floats]:
+    """Return of the jobs that come to 8,000 GPUs the GPUs, the durations, and whether they fail."""
     arrivals = make_load(mix, seed, Options(8_000, days, load=0.9)).arrivals
-    gpus, runs = np.array([(a.workload.gpus, a.run_s) for a in arrivals]).T
-    return gpus, runs
+    gpus, runs, fails = np.array([(a.workload.gpus, a.run_s, a.fails) for a in arrivals]).T
+    return gpus, runs, fails
 
 
 def furthest(values: Floats, curve: tuple[Floats, Floats], weights: Floats | None = None) -> float:
@@ -58,7 +62,7 @@ MORE = [("pretraining", "Kalos", seed) for seed in (7, 8, 9, 12, 18)]
 
 @pytest.mark.parametrize(("mix", "cluster", "seed"), SEEDS + MORE)
 def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str, seed: int) -> None:
-    gpus, runs = draw(mix, seed, days=7)
+    gpus, runs, _ = draw(mix, seed, days=7)
     assert furthest(gpus, read_curve(cluster, "gpu_num", "jobs")) < WITHIN
     assert furthest(gpus, read_curve(cluster, "gpu_num", "gpu_time"), gpus * runs) < WITHIN
     assert furthest(runs, read_curve(cluster, "duration_s", "jobs")) < WITHIN
@@ -67,7 +71,7 @@ def test_a_week_is_within_two_points_of_the_curves(mix: str, cluster: str, seed:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_day_of_pretraining_has_the_sizes_and_durations_of_the_curves(seed: int) -> None:
-    gpus, runs = draw("pretraining", seed, days=1)
+    gpus, runs, _ = draw("pretraining", seed, days=1)
     assert furthest(gpus, read_curve("Kalos", "gpu_num", "jobs")) < WITHIN
     assert furthest(runs, read_curve("Kalos", "duration_s", "jobs")) < WITHIN
 
@@ -75,7 +79,7 @@ def test_a_day_of_pretraining_has_the_sizes_and_durations_of_the_curves(seed: in
 @pytest.mark.parametrize("size", [256, 512, 1024])
 def test_large_jobs_of_pretraining_last_as_long_as_their_size_does(size: int) -> None:
     """In the mean, and in the tail: one of 32 lasts over eight times the mean."""
-    gpus, runs = draw("pretraining", 4, days=7)
+    gpus, runs, _ = draw("pretraining", 4, days=7)
     table = joint("Kalos", MIXES["pretraining"].giants)
     row = table.part[table.sizes.index(size)]
     mean, some = float(row @ table.means / row.sum()), runs[gpus == size]
@@ -89,6 +93,75 @@ def test_the_lab_draws_what_it_drew_when_long_runs_of_it_were_published() -> Non
     assert (len(arrivals), sum(gpus)) == (10_650, 43_428)
     sums = sum(a.at for a in arrivals), sum(a.run_s for a in arrivals)
     assert sums == pytest.approx((3273500273.647669, 15584486.995508129), rel=1e-12)
+
+
+DRAWN = {
+    ("lab", 0, 8_000, 1.0): "6333e8a20a0441d8",
+    ("lab", 1, 64, 3.0): "1bd7e9655fbd6dd8",
+    ("lab", 7, 1_000, 2.0): "8443cdb4488be125",
+    ("pretraining", 0, 8_000, 1.0): "ecd965f6b35f9acf",
+    ("pretraining", 7, 1_000, 2.0): "488db04bc0841e62",
+    ("classic", 0, 8_000, 1.0): "8bedcdf036c21430",
+    ("classic", 1, 64, 3.0): "6eb713ece18fff3d",
+    ("inference", 0, 8_000, 1.0): "0e8a9f5984e7c732",
+    ("mixed", 0, 8_000, 1.0): "8873863b8a68828c",
+    ("mixed", 1, 64, 3.0): "dac1e8fcdea6c5fe",
+}
+"""By the code of commit 5fd6f57, in which no job failed."""
+
+
+@pytest.mark.parametrize(("mix", "seed", "gpus", "days"), DRAWN)
+def test_that_jobs_fail_changes_nothing_else_of_them(
+    mix: str, seed: int, gpus: int, days: float
+) -> None:
+    """Names, times, durations, sizes, queues and users are those of before, with every seed."""
+    told = sha256()
+    for a in make_load(mix, seed, Options(gpus, days)).arrivals:
+        w = a.workload
+        told.update(f"{w.name} {a.at:.9g} {a.run_s:.9g} {w.gpus} {w.queue} {w.user}\n".encode())
+    assert told.hexdigest()[:16] == DRAWN[mix, seed, gpus, days]
+
+
+def part_failed(gpus: Floats, runs: Floats, fails: Floats) -> Rates:
+    """Return the part of jobs that fail, and the part of GPU time that they have."""
+    return Rates(fails.mean(), float((gpus * runs) @ fails / (gpus @ runs)))
+
+
+@pytest.mark.parametrize(("mix", "cluster", "seed"), SEEDS + MORE)
+def test_in_a_week_as_many_jobs_fail_as_published_and_have_as_much_gpu_time(
+    mix: str, cluster: str, seed: int
+) -> None:
+    assert part_failed(*draw(mix, seed, days=7)) == pytest.approx(RATES[cluster], abs=WITHIN)
+
+
+@pytest.mark.parametrize(("mix", "cluster"), CLUSTERS)
+def test_of_jobs_of_any_size_that_part_fails_that_should(mix: str, cluster: str) -> None:
+    """Neither rate is had by failures among small jobs or among large ones alone."""
+    gpus, runs, fails = np.concatenate([draw(mix, seed, days=7) for seed in range(5)], axis=1)
+    odds = odds_of(joint(cluster, MIXES[mix].giants), RATES[cluster])
+    kinds, parts = np.log2(gpus * runs) // 4, [odds.of(each) for each in (gpus * runs).tolist()]
+    for kind in np.unique(kinds):
+        some = kinds == kind
+        wanted = np.array(parts)[some].sum()
+        assert fails[some].sum() == pytest.approx(wanted, abs=max(0.02 * wanted, 4.0))
+
+
+@pytest.mark.parametrize(("mix", "cluster"), CLUSTERS)
+@pytest.mark.parametrize("most", [1, 8, 64, 2_048])
+def test_both_rates_can_be_had_whatever_the_largest_job(mix: str, cluster: str, most: int) -> None:
+    table = joint(cluster, MIXES[mix].giants).up_to(most)
+    odds = odds_of(table, RATES[cluster])
+    every = np.array(table.sizes)[:, None] * table.means
+    parts = table.part * np.vectorize(odds.of)(every)
+    found = Rates(parts.sum(), float((parts * every).sum() / table.gpu_seconds))
+    assert found == pytest.approx(RATES[cluster], abs=1e-9)
+
+
+def test_services_do_not_fail_and_the_training_beside_them_does() -> None:
+    arrivals = list(make_load("mixed", 1, Options(2_000, days=2)).arrivals)
+    assert not any(a.fails for a in arrivals if a.workload.service)
+    fails = [a.fails for a in arrivals if not a.workload.service]
+    assert sum(fails) / len(fails) == pytest.approx(RATES["Seren"].jobs, abs=WITHIN)
 
 
 @pytest.mark.parametrize("mix", MIXES)

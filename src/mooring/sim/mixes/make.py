@@ -12,6 +12,7 @@ from mooring.model.queues import Queue, Quota
 from mooring.sim.load import Load
 from mooring.sim.mixes.cluster import NODE_GPUS, TOPOLOGY, make_nodes
 from mooring.sim.mixes.curves import joint
+from mooring.sim.mixes.failing import RATES, odds_of, with_failing
 from mooring.sim.mixes.inference import draw_services
 from mooring.sim.mixes.training import Jobs, Team
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from mooring.model.events import Event
     from mooring.sim.load import Arrival
+    from mooring.sim.mixes.curves import Joint
 
 DAY = 86_400.0
 SERVING = "serving"
@@ -89,7 +91,9 @@ def make_load(name: str, seed: int, options: Options = USUAL) -> Load:
         arrivals.append(services.arrivals)
         changes.append(services.changes)
     if mix.cluster:
-        arrivals.append(_training(by_part[1], mix, options))
+        drawn = _drawn(mix, options.gpus)
+        training = _training(by_part[1], mix, drawn, options)
+        arrivals.append(with_failing(training, seed, odds_of(drawn, RATES[mix.cluster])))
     return Load(
         name,
         TOPOLOGY,
@@ -100,9 +104,15 @@ def make_load(name: str, seed: int, options: Options = USUAL) -> Load:
     )
 
 
-def _training(rng: np.random.Generator, mix: Mix, options: Options) -> Iterator[Arrival]:
-    most = max(options.gpus * _LARGEST_PART, min(NODE_GPUS, options.gpus))
-    drawn = joint(mix.cluster, mix.giants).up_to(int(most))
+def _drawn(mix: Mix, gpus: int) -> Joint:
+    """Return what jobs are drawn from: none is too large for so many GPUs."""
+    most = max(gpus * _LARGEST_PART, min(NODE_GPUS, gpus))
+    return joint(mix.cluster, mix.giants).up_to(int(most))
+
+
+def _training(
+    rng: np.random.Generator, mix: Mix, drawn: Joint, options: Options
+) -> Iterator[Arrival]:
     per_s = options.load * (1 - mix.serving) * options.gpus / drawn.gpu_seconds
     return Jobs(rng, drawn, TEAMS, every_job=mix.every_job).arrivals(options.days * DAY, per_s)
 
