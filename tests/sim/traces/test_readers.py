@@ -115,6 +115,21 @@ def test_openb_pods_run_as_long_as_they_ran(read: Callable[..., Reading]) -> Non
     assert reading.notes == ("1 row passed over: no time between coming and going",)
 
 
+def test_openb_pods_fail_whose_phase_says_so(read: Callable[..., Reading]) -> None:
+    """Other phases are those in which pods were seen last; a file need not tell them."""
+    assert {name for name, a in came(read("openb-default").load).items() if a.fails} == {"p-share"}
+
+
+def test_openb_without_phases_is_read_too(tmp_path: Path) -> None:
+    write_traces(tmp_path)
+    rows = [line.split(",") for line in OPENB_PODS.splitlines()]
+    text = "\n".join(",".join([*row[:7], *row[8:]]) for row in rows)
+    (tmp_path / "openb_pod_list_default.csv").write_text(text)
+    arrivals = came(read_trace("openb-default", tmp_path).load)
+    assert arrivals["p-late"].run_s == 30
+    assert not any(arrival.fails for arrival in arrivals.values())
+
+
 def test_openb_pods_ask_for_shares_and_models(read: Callable[..., Reading]) -> None:
     load = read("openb-default").load
     shapes = {name: a.workload.groups[0].shape for name, a in came(load).items()}

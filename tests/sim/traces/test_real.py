@@ -66,6 +66,16 @@ def test_no_more_is_in_use_at_once_than_was_counted(traces: Path) -> None:
     assert 60 <= most_in_use(_read("openb-default", traces)) <= 66
 
 
+def test_as_many_pods_of_openb_fail_as_were_counted(traces: Path) -> None:
+    """With 1.8 % of the GPU time; most of them are best effort and last some minutes."""
+    arrivals = list(_read("openb-default", traces).load.arrivals)
+    failed = [arrival for arrival in arrivals if arrival.fails]
+    assert len(failed) == 1870
+    held = [milli_of(each.workload) * each.run_s for each in arrivals if each.run_s < inf]
+    of_failed = sum(milli_of(each.workload) * each.run_s for each in failed)
+    assert of_failed / sum(held) == pytest.approx(0.018, abs=0.0005)
+
+
 def test_philly_is_what_the_benchmark_says(traces: Path) -> None:
     load = _read("philly-jobs", traces).load
     sizes = Counter(milli_of(arrival.workload) // 1000 for arrival in load.arrivals)

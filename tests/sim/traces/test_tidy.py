@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from mooring.model.resources import amounts
 from mooring.model.topology import Level, Topology
 from mooring.model.workload import PodGroup, Shape, TopologyRequest, Workload
 from mooring.sim.load import Arrival, Load
+from mooring.sim.mixes import Options as MixOptions
+from mooring.sim.mixes import make_load
 from mooring.sim.mixes.cluster import TOPOLOGY, make_nodes
 from mooring.sim.traces import Options, TraceError, read_trace, trace_schema, write_trace
 from mooring.sim.traces.intake import Cluster, Intake
@@ -63,6 +66,7 @@ SHARE = PodGroup("main", Shape(gpus=1, milli=250, selector=(("zone", "a,b"),)))
 EVERYTHING = load_of(
     Arrival(0.1, job('né "quoted", it\'s', 0.1, PodGroup("leader"), GANG), 1 / 3),
     Arrival(5.0, job("plain", 5.0), 60.0),
+    Arrival(6.0, job("broken", 6.0, PodGroup("leader"), GANG), 60.0, fails=True),
     Arrival(
         7.0,
         job(
@@ -125,6 +129,31 @@ def test_arrivals_that_can_be_taken_once_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text() == "name,at,run_s\na,1,2\n"
 
 
+def test_work_that_fails_is_written_as_such(tmp_path: Path) -> None:
+    """What runs until it is ended has no end of its own at which it could fail."""
+    some = [(60.0, False), (60.0, True), (inf, True)]
+    load = load_of(*(Arrival(1.0, job(f"j{i}", 1.0), *each) for i, each in enumerate(some)))
+    write_trace(load, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text() == (
+        "name,at,run_s,fails\nj0,1,60,\nj1,1,60,true\nj2,1,,\n"
+    )
+
+
+def test_a_mix_comes_back_with_those_that_fail(tmp_path: Path) -> None:
+    load = make_load("lab", 1, MixOptions(64, days=0.5))
+    arrivals = list(load.arrivals)
+    back = round_trip(replace(load, arrivals=iter(arrivals)), tmp_path / "a.csv")
+    assert list(back.arrivals) == arrivals
+    assert any(arrival.fails for arrival in arrivals)
+
+
+@pytest.mark.parametrize(("said", "fails"), [("true", True), ("0", False), ("", False)])
+def test_a_row_says_whether_it_fails(tmp_path: Path, said: str, fails: bool) -> None:
+    (tmp_path / "a.csv").write_text(f"name,at,run_s,fails\na,0,5,{said}\nb,0,,\n")
+    load = read_trace(str(tmp_path / "a.csv"), "", Options(known=True, checkpoint_s=60.0)).load
+    assert [arrival.fails for arrival in load.arrivals] == [fails, False]
+
+
 def test_the_same_load_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.csv.gz", "b.csv.gz"):
         write_trace(EVERYTHING, tmp_path / name)
@@ -156,7 +185,8 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
         ]
         deadline = draw(st.none() | st.floats(-1e9, 1e9))
         run_s = draw(st.just(inf) | st.floats(0, 1e9))
-        made.append(Arrival(at, job(name, at, *groups, deadline_at=deadline), run_s))
+        fails = run_s < inf and draw(st.booleans())
+        made.append(Arrival(at, job(name, at, *groups, deadline_at=deadline), run_s, fails))
     return made
 
 
@@ -258,6 +288,11 @@ WRONG = {
     "before": ('{"name": "a", "at": -1}', "line 1, column at: -1: give a number from 0"),
     "unknown": ('{"name": "a", "at": 1, "gpu": 1}', "column gpu: 'gpu': unknown column; did you"),
     "both": ('{"name": "a", "at": 1, "run_s": 1, "ends_at": 2}', "give run_s or ends_at, not both"),
+    "fails": ('{"name": "a", "at": 1, "run_s": 1, "fails": "no"}', "fails: 'no': give true or false"),
+    "fails at no end": (
+        '{"name": "a", "at": 1, "ends_at": 2, "fails": true}',
+        "line 1, column fails: true: give run_s too: it fails at the end of its run",
+    ),
     "ends before": ('{"name": "a", "at": 3, "ends_at": 2}', "ends_at: 2: give a time from 3 on"),
     "fewer": ('{"name": "a", "at": 1, "tasks": 4, "max_tasks": 2}', "give at least 4, or nothing"),
     "milli": ('{"name": "a", "at": 1, "milli": 2000}', "milli: 2000: give a whole number from 1"),

@@ -105,6 +105,7 @@ WORKLOADS = Table(
         "at": (_SECONDS, "when it comes, in seconds from the beginning"),
         "run_s": (_SECONDS, "seconds that it has to run; empty: until it is ended"),
         "ends_at": (_SECONDS, "when it is ended, whether it has run or not, instead of run_s"),
+        "fails": (_FLAG, "whether it fails at the end of run_s; empty: no"),
         "queue": (_NAME, "where it waits; empty: default"),
         "user": (_NAME, "whose it is"),
         "namespace": (_NAME, "where it belongs"),

@@ -85,6 +85,8 @@ class Draft(NamedTuple):
     run_s: float = inf
     ends_at: float = inf
     """When it is ended, whether it has run or not."""
+    fails: bool = False
+    """It fails at the end of its run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +164,11 @@ class Arrivals:
         return Arrivals(self._drafts[:count], known=self._known)
 
     def __iter__(self) -> Iterator[Arrival]:
-        for at, name, pattern, run_s, _ in self._drafts:
+        for at, name, pattern, run_s, _, fails in self._drafts:
             workload = replace(pattern, name=name, submitted_at=at)
             if self._known and run_s < inf:
                 workload = replace(workload, estimate_s=run_s)
-            yield Arrival(at, workload, run_s)
+            yield Arrival(at, workload, run_s, fails)
 
 
 class Ends:

@@ -40,6 +40,8 @@ _SECONDS = number()
 PRIORITIES = {"BE": 0}
 """Best effort gives way to all others."""
 _PRIORITY = 100
+_FAILED = "Failed"
+"""Phase in which a pod was seen last that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def _pod(asked: tuple[int, int], gpus: int, milli: int, models: tuple[str, ...])
 def read(files: Files, intake: Intake) -> Reading:
     """Read the pods of a file as they came, on the nodes of the node file.
 
-    A pod that was never scheduled stands until it is deleted; the others run as long as they ran.
+    A pod that was never scheduled stands until it is deleted; the others run as long as they ran,
+    and fail if they did.
     """
     taken = Names()
     if "creation_time" not in columns_of(files.main):
@@ -99,7 +102,8 @@ def read(files: Files, intake: Intake) -> Reading:
             return Draft(at, pod, pattern, ends_at=ended)
         if ended < began:
             raise cells.wrong("deletion_time", f"give a time from {began:g} on: it began then")
-        return Draft(at, pod, pattern, ended - began)
+        fails = cells.take("pod_phase", name, "") == _FAILED
+        return Draft(at, pod, pattern, ended - began, fails=fails)
 
     intake.drafts = [made for _, made in intake.rows(files.main, draft, _TIMED)]
     intake.order()

@@ -134,13 +134,16 @@ class _Workloads:
         ends_at = cells.take("ends_at", WORKLOADS.reader("ends_at"), inf)
         if run_s < inf and ends_at < inf:
             raise cells.wrong("ends_at", "give run_s or ends_at, not both")
+        fails = cells.take("fails", WORKLOADS.reader("fails"), False)
+        if fails and run_s == inf:
+            raise cells.wrong("fails", "give run_s too: it fails at the end of its run")
         if ends_at < at:
             raise cells.wrong("ends_at", f"give a time from {at:g} on: it comes then")
         if "deadline_at" in given:
             given["deadline_at"] -= self._intake.options.since_s
         queue = self._intake.queue(cells.take("queue", WORKLOADS.reader("queue"), ""))
         pattern = _pattern((group,), queue, tuple(given.items()))
-        return Draft(at, name, pattern, run_s, ends_at)
+        return Draft(at, name, pattern, run_s, ends_at, fails)
 
 
 def workload_of(rows: Iterable[dict[str, Any]]) -> Workload | None:
@@ -151,8 +154,8 @@ def workload_of(rows: Iterable[dict[str, Any]]) -> Workload | None:
         maker.put(*maker.made(Cells(row)))
     if len(intake.drafts) != 1:
         return None
-    at, name, pattern, _, _ = intake.drafts[0]
-    return replace(pattern, name=name, submitted_at=at)
+    draft = intake.drafts[0]
+    return replace(draft.pattern, name=draft.name, submitted_at=draft.at)
 
 
 def _with_group(draft: Draft, group: PodGroup) -> Draft:

@@ -121,6 +121,7 @@ def _workload_rows(
             "at": arrival.at,
             "run_s": arrival.run_s if arrival.run_s < inf else None,
             "ends_at": ends.get(workload.name),
+            "fails": (arrival.fails and arrival.run_s < inf) or None,
         }
         rows = [
             {**(first | _changed(workload) if not i else {"name": workload.name, "at": arrival.at}),
