@@ -78,6 +78,9 @@ def test_policies_side_by_side_with_intervals(tmp_path: Path, capsys: Captured) 
     ]
     mean = told["policies"][0]["sor"]["mean"]
     assert mean == pytest.approx((told["runs"][0]["sor"] + told["runs"][1]["sor"]) / 2)
+    some = [run["failed"]["workloads"] for run in told["runs"][:2]]
+    assert told["policies"][0]["failed"]["mean"] == pytest.approx(sum(some) / 2)
+    assert told["runs"][0]["failed"]["gpu_hours"] > 0
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert [row.split(",")[:2] for row in data.read_text().splitlines()] == [
         ["policy", "seed"],

@@ -13,7 +13,7 @@ import pytest
 from mooring.cli import main
 from mooring.metrics import Metrics
 from mooring.report import Run, write_page
-from tests.metrics.test_fold import START, story
+from tests.metrics.test_fold import START, ends, story
 from tests.report.test_page import used_by
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ def test_a_page_of_next_to_nothing_opens(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(write_page("Nothing", "yet", [Run("one", metrics.summary(), metrics.film())]))
     assert "<h1>Nothing</h1>" in shown(page)
+
+
+def test_a_page_tells_who_failed_if_anybody_did(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    for metrics, is_told in ((ends(), True), (story(), False)):
+        page.write_text(write_page("Ends", "of runs", [Run("one", metrics.summary())]))
+        assert ("Failed workloads" in shown(page)) == is_told
 
 
 def test_a_page_with_odd_names_and_many_queues_opens(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mooring.metrics import numbers_of
 from mooring.metrics.frames import MOST_FRAMES, Camera
 from mooring.report import Run, as_data, headline, write_csv, write_page
-from tests.metrics.test_fold import story
+from tests.metrics.test_fold import ends, story
 
 
 def a_run(name: str) -> Run:
@@ -105,6 +105,18 @@ def test_the_page_has_further_numbers_and_causes() -> None:
     assert isinstance(runs, list)
     assert runs[0]["numbers"]["sor_run"] == float(f"{a_run('one').summary.sor_run:.5g}")
     assert runs[0]["evictions"]["by_cause"] == [["preempt", 1]]
+
+
+def test_who_failed_is_told_beside_the_headline() -> None:
+    """Two did, and had 4 GPUs for 50 s together."""
+    run = Run("one", ends().summary())
+    (told,) = data_of(write_page("A title", "About", [run]))["runs"]  # type: ignore[misc]
+    (row,) = csv.DictReader(io.StringIO(write_csv([run])))
+
+    assert told["failed"] == {"workloads": 2, "gpu_hours": float(f"{200 / 3600:.5g}")}
+    assert told["numbers"]["failed"] == 2
+    assert (row["failed"], float(row["failed_gpu_hours"])) == ("2", pytest.approx(200 / 3600))
+    assert not {"failed", "failed_gpu_hours"} & {*headline(run)}
 
 
 def test_plain_data_can_be_written_as_json() -> None:

@@ -73,6 +73,31 @@ def test_a_grid_is_run_once_and_can_grow(tmp_path: Path, capsys: Captured, name:
     assert [row for row in more["rows"] if row["seed"] != 2] == first["rows"]
 
 
+NEW = {"failed", "failed_gpu_hours"}
+"""Columns that rows of before have not got."""
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_rows_from_before_a_column_came_are_read(
+    tmp_path: Path, capsys: Captured, name: str
+) -> None:
+    file = tmp_path / name
+    rows = told(capsys, str(file), *GRID, *HERE)["rows"]
+    assert rows[0].keys() > NEW
+    old = [{key: value for key, value in row.items() if key not in NEW} for row in rows]
+    file.unlink()
+    with closing(Results(file)) as results:
+        for row in old:
+            results.add(row)  # type: ignore[arg-type]
+    before = file.read_bytes()
+
+    again = told(capsys, str(file), *GRID, *HERE)
+
+    assert again["rows"] == old
+    assert again["loads"][0]["policies"][0]["failed"] is None  # type: ignore[index]
+    assert file.read_bytes() == before
+
+
 def test_numbers_are_those_of_compare(tmp_path: Path, capsys: Captured) -> None:
     swept = told(capsys, str(tmp_path / "x.jsonl"), *GRID[:-1], *HERE)
     assert main(["compare", *GRID[:-1], *HERE, "-o", "json"]) == 0

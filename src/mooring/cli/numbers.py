@@ -41,7 +41,7 @@ SHOWN = (
     ("Jain", "jain", "{:.3f}"),
 )
 FURTHER = (
-    *("sor_run", "gfr_gpu", "gfr_demand", "least"),
+    *("sor_run", "gfr_gpu", "gfr_demand", "least", "failed", "failed_gpu_hours"),
     *("announced", "announced_kept", "announced_error_s", "announced_error_p90_s"),
 )
 """What pages and files tell too."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _STREAM = 3
 """Of the streams of a seed; mixes draw all else from the first two, nodes fail by the third."""
 _ROUNDS = 50
+_OWED = 0.25
+"""Of a large job, in GPU time: what is owed in the mean. With nothing at first, the first large
+ones would not fail, and a day would have a point too little."""
 
 
 class Rates(NamedTuple):
@@ -84,7 +87,7 @@ class Failing:
         self._odds = odds
         self._jobs: dict[int, float] = {}
         """By doublings of GPU-seconds, how many more jobs should have failed; at first a draw."""
-        self._time = 0.0
+        self._time = _OWED
         """How much more GPU time should have failed, in GPU-seconds of a large job."""
 
     def fails(self, gpu_seconds: float) -> bool:
