@@ -216,10 +216,13 @@ class Engine:
         if desk.holds:
             wakes += [hold.until for hold in desk.holds.values()]
         told.update(dict.fromkeys(self._court.tell()))
-        some = () if self._is_shadow else self._needs.in_order(told)  # nobody listens to a shadow
-        waiting = tuple([Waiting(name, self.reasons(name)) for name in some])
+        waiting: tuple[Waiting, ...] = ()
+        if told and not self._is_shadow:  # nobody listens to a shadow
+            some = self._needs.in_order(told)
+            waiting = tuple([Waiting(name, self.reasons(name)) for name in some])
         wakes += self._upkeep.expect(desk.decisions)
-        wake_at = min((wake for wake in wakes if wake is not None), default=None)
+        known = [wake for wake in wakes if wake is not None]
+        wake_at = min(known) if known else None
         self._quiet = EMPTY if wake_at is None else Plan(wake_at=wake_at)
         return Plan(tuple(desk.decisions), waiting, wake_at)
 

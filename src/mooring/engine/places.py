@@ -24,7 +24,8 @@ def take_off(books: Books, entry: Entry, members: Members, tasks: Sequence[int])
         books.depart(members.demand, members.rows[tasks[0]], members.devices[tasks[0]])
         return
     leaving = [members.rows[t] for t in tasks if members.states[t] == TaskState.RELEASING]
-    books.end_release(members.demand, leaving, entry.account, members.flavor)
+    if leaving:
+        books.end_release(members.demand, leaving, entry.account, members.flavor)
     rows = [members.rows[task] for task in tasks]
     devices = [members.devices[task] for task in tasks]
     books.give(members.demand, rows, devices, entry.account, members.flavor)

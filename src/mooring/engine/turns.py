@@ -199,9 +199,16 @@ class Turns:
         """Serve those whose turn has come, in order; reserve nodes for the first without room."""
         assert self.shadow is not None
         desk = self.desk
+        is_time = desk.now >= self._swapped_at + SWAP_S
+        if is_time:
+            self._swapped_at = desk.now
         starts = self.shadow.starts
         some = starts if self._back is None else [name for name in self._back if name in starts]
         found = [name for name in some if court.is_waiting(name)]
+        if not (found or desk.reserved or self._opened):
+            desk.due = {}
+            self._back = dict.fromkeys([*self._turned, *desk.holds])
+            return
         found.sort(key=self.shadow.turn_of)
         desk.due = dict.fromkeys(found)
         blocked = [name for name in list(desk.due) if not court.serve_due(name)]
@@ -214,13 +221,11 @@ class Turns:
             taken = tuple(node for nodes in kept.values() for node in nodes)
             before = desk.reserved.get(name, ())
             if before and self._are_good(before):
-                is_time = desk.now >= self._swapped_at + SWAP_S or len(desk.entries) <= FEW
+                looks = is_time or len(desk.entries) <= FEW
                 ask = least(court.ask_of(name))
-                kept[name] = swapped(desk, ask, before, taken) if is_time else before
+                kept[name] = swapped(desk, ask, before, taken) if looks else before
             else:
                 kept[name] = nodes_for(desk, least(court.ask_of(name)), self.residual, taken)
-        if desk.now >= self._swapped_at + SWAP_S:
-            self._swapped_at = desk.now
         if kept != desk.reserved or self._opened:
             self._opened = False
             desk.reserved = {name: nodes for name, nodes in kept.items() if nodes}

@@ -101,6 +101,8 @@ class Books:
         self.touched = array("i")
         self.trimmed = 0
         """How many entries of `touched` have been dropped from its front."""
+        self.log_end = 0
+        """The position behind its last entry, dropped ones included."""
         self.demands: list[Demand] = []
         self.tally: list[Counts] = []
         """Per demand, how many of its tasks are on each node."""
@@ -153,11 +155,6 @@ class Books:
         """Return the number of rows."""
         return self.tree.count
 
-    @property
-    def log_end(self) -> int:
-        """Return the position behind the last entry of `touched`, dropped ones included."""
-        return self.trimmed + len(self.touched)
-
     def _allocate(self, tree: Tree, nodes: Sequence[Node]) -> None:
         n, resources = tree.count, len(self.order)
         widest = max((len(node.devices) for node in nodes), default=0)
@@ -184,7 +181,7 @@ class Books:
         self.present = np.zeros(n, np.bool_)
         self.used = [np.zeros(len(first) - 1, INT) for first in tree.first]
         self.epoch += 1
-        self.trimmed += len(self.touched) + 1
+        self.log_end = self.trimmed = self.log_end + 1
         self.touched = array("i")
         self._bind_views()
 
@@ -308,6 +305,7 @@ class Books:
         self._set_devices(rows, sample)
         self.present[rows] = True
         self.touched.extend(rows.tolist())
+        self.log_end += len(rows)
 
     def _kind(self, node: Node) -> int:
         """Return the kind of a node: the named flavors that it has, or else its GPU model."""
@@ -638,7 +636,7 @@ class Books:
         """Forget how to undo: what was done stays."""
         self._undo.clear()
         if len(self.touched) > LOG_LIMIT:
-            self.trimmed += len(self.touched)
+            self.trimmed = self.log_end
             self.touched = array("i")
 
     def _do(self, change: Callable[..., None], sign: int, *args: Any) -> None:
@@ -722,6 +720,7 @@ class Books:
         for index in self._counters_of[demand.index]:
             self._counts[index][rows] += added
         self.touched.extend(rows.tolist())
+        self.log_end += len(rows)
 
     def _put(self, sign: int, demand: Demand, row: int, devices: int) -> None:
         """Open (1) or close (-1) the room of one task."""
@@ -747,6 +746,7 @@ class Books:
                     self.whole_of[row] ^= 1 << d
                     columns[GPU_ROW][row] += 1
         self.touched.append(row)
+        self.log_end += 1
 
     def _put_slice(self, sign: int, device: int, row: int, bit: int) -> None:
         """Open or close a memory slice; one that is closed twice is in use and kept for another."""

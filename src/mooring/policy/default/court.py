@@ -115,22 +115,22 @@ class DefaultCourt:
             if self._goes_on():
                 started = -1
                 continue
-            drawn = [
-                (lines, line)
-                for lines in hall.lines.values()
-                for line in lines.sleeping.values()
-                if line.ask.is_drawn
-            ]
-            if not drawn:
+            if started == len(desk.decisions) or not self._wake_drawn():
                 break
-            if started != len(desk.decisions):
-                for lines, line in drawn:
-                    lines.wake([line])
         hall.bookings.show()
         wake_at = min(self._waking.rest(), hall.bookings.wake_at)
         if desk.policy.fairness.history_weight and any(hall.lines.values()):
             wake_at = min(wake_at, desk.usage.next_look())
         return None if wake_at == LATER else wake_at
+
+    def _wake_drawn(self) -> bool:
+        """Wake those who may go where others have started; return whether there are any."""
+        found = False
+        for lines in self._hall.lines.values():
+            drawn = [line for line in lines.sleeping.values() if line.ask.is_drawn]
+            lines.wake(drawn)
+            found |= bool(drawn)
+        return found
 
     def _goes_on(self) -> bool:
         """Return whether reservations have moved, so that somebody should be tried again."""
