@@ -380,7 +380,7 @@ def test_who_waits_for_closed_nodes_starts_when_they_are_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where its search for others to leave rests, as on a busy cluster."""
-    monkeypatch.setattr(Waking, "_wake_rivals", lambda self: None)
+    monkeypatch.setattr(Waking, "_wake_rivals", lambda self, *, is_shorter: None)
     world = closed_for_big()
     assert world.engine.reasons("small") == (Blocked("big"),)
 

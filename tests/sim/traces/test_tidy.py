@@ -288,7 +288,10 @@ WRONG = {
     "before": ('{"name": "a", "at": -1}', "line 1, column at: -1: give a number from 0"),
     "unknown": ('{"name": "a", "at": 1, "gpu": 1}', "column gpu: 'gpu': unknown column; did you"),
     "both": ('{"name": "a", "at": 1, "run_s": 1, "ends_at": 2}', "give run_s or ends_at, not both"),
-    "fails": ('{"name": "a", "at": 1, "run_s": 1, "fails": "no"}', "fails: 'no': give true or false"),
+    "fails": (
+        '{"name": "a", "at": 1, "run_s": 1, "fails": "no"}',
+        "fails: 'no': give true or false",
+    ),
     "fails at no end": (
         '{"name": "a", "at": 1, "ends_at": 2, "fails": true}',
         "line 1, column fails: true: give run_s too: it fails at the end of its run",
