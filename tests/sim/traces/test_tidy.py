@@ -290,7 +290,7 @@ WRONG = {
     "both": ('{"name": "a", "at": 1, "run_s": 1, "ends_at": 2}', "give run_s or ends_at, not both"),
     "fails": (
         '{"name": "a", "at": 1, "run_s": 1, "fails": "no"}',
-        "fails: 'no': give true or false",
+        "line 1, column fails: 'no': give true or false",
     ),
     "fails at no end": (
         '{"name": "a", "at": 1, "ends_at": 2, "fails": true}',
