@@ -10,9 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.metrics import numbers_of
+from mooring.metrics import Metrics, numbers_of
 from mooring.metrics.frames import MOST_FRAMES, Camera
+from mooring.model.cluster import Device
+from mooring.model.plan import Plan
+from mooring.model.scenario import Scenario
+from mooring.model.topology import Topology
 from mooring.report import Run, as_data, headline, write_csv, write_page
+from tests.build import node
 from tests.metrics.test_fold import ends, story
 
 
@@ -132,6 +137,16 @@ def test_the_film_shows_who_is_full_and_who_is_gone() -> None:
     assert [place.name for place in film.places] == ["a", "b", "c"]
     assert [at for at, _ in film.frames] == [0.0, 60.0]
     assert [digits for _, digits in film.frames] == ["800", "800"]
+
+
+def test_the_film_has_nodes_with_gpus_also_when_all_of_them_are_broken() -> None:
+    broken = node("broken", devices=(Device(healthy=False),))
+    nodes = (broken, node("cpus", 0), node("good", 4))
+    metrics = Metrics(Scenario(0.0, Topology(), nodes))
+    metrics.hear(60.0, (), Plan())
+
+    assert [place.name for place in metrics.film().places] == ["broken", "good"]
+    assert {digits for _, digits in metrics.film().frames} == {"x0"}
 
 
 def test_long_films_are_thinned() -> None:

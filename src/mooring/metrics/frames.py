@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 MOST_FRAMES = 96
 """When there are more, every second one is dropped."""
 GONE = "x"
-"""A node that is not there or not healthy."""
+"""A node that is not there or not ready, or of whose GPUs none is healthy."""
 FULL = 8
 """Digits go from 0, empty, to 8, full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node in the picture."""
+    """A node with GPUs in the picture."""
 
     name: str
     path: tuple[str, ...]
@@ -48,8 +48,11 @@ class Camera:
         """Take the pictures that are due up to then; nothing has changed since the last call."""
         if until < self._due:
             return
-        picture = {name: _digit(seen) for name, seen in self._cluster.nodes.items()}
-        for name, seen in self._cluster.nodes.items():
+        with_gpus = [
+            (name, seen) for name, seen in self._cluster.nodes.items() if seen.node.devices
+        ]
+        picture = {name: _digit(seen) for name, seen in with_gpus}
+        for name, seen in with_gpus:
             if name not in self._places:
                 self._places[name] = Place(name, seen.node.path)
         self._frames.append((self._due, picture))

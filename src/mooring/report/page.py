@@ -138,7 +138,7 @@ def _from_0(run: Run) -> Run:
 
 def _film(run: Run) -> dict[str, Any] | None:
     """Return the pictures, with the nodes gathered by their domains."""
-    if run.film is None or not run.film.frames:
+    if run.film is None or not run.film.places:
         return None
     groups: list[dict[str, Any]] = []
     for place in run.film.places:
