@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, assert_never
 
 from mooring.model.plan import (
@@ -98,6 +99,15 @@ def cause_in_words(cause: str) -> str:
 def plain_time(at: float) -> str:
     """Return a moment as the number that it is."""
     return f"{at:g}"
+
+
+def clock(now: float) -> str:
+    """Return a moment of virtual time as day and time of day."""
+    if not isfinite(now):
+        return "some day"
+    minutes, seconds = divmod(int(now), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"day {hours // 24 + 1} {hours % 24:02d}:{minutes:02d}:{seconds:02d}"
 
 
 def sentence(

@@ -513,6 +513,17 @@ def test_those_that_are_followed_are_told(tmp_path: Path, capsys: Captured) -> N
     assert followed[1]["why"]
 
 
+def test_when_one_who_is_followed_starts_at_the_latest_is_told_as_the_other_times_are(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    rows = "name,at,run_s,estimate_s,gpus\na,0,7200,7200,8\nb,10,60,60,8\n"
+    (tmp_path / "some.csv").write_text(rows)
+    options = ["--trace", str(tmp_path / "some.csv"), "--nodes", "1", "--days", "0.05"]
+    assert main(["simulate", *options, "--start", "0", "--follow", "b"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "It starts at day 1 02:00:00 at the latest" in told
+
+
 def test_who_has_a_place_and_has_not_begun_is_told_so(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "one.csv").write_text(ONE)
     options = ["--trace", str(tmp_path / "one.csv"), "--nodes", "1", "--days", "0.0001"]

@@ -12,11 +12,12 @@ import pytest
 
 from mooring.metrics import Metrics, numbers_of
 from mooring.metrics.frames import MOST_FRAMES, Camera
+from mooring.metrics.summary import Waited
 from mooring.model.cluster import Device
-from mooring.model.plan import Plan
+from mooring.model.plan import Plan, Protected
 from mooring.model.scenario import Scenario
 from mooring.model.topology import Topology
-from mooring.report import Run, as_data, headline, write_csv, write_page
+from mooring.report import Run, as_data, headline, why, write_csv, write_page
 from tests.build import node
 from tests.metrics.test_fold import ends, story
 
@@ -125,6 +126,18 @@ def test_who_failed_is_told_beside_the_headline() -> None:
     assert row["failed"] == "2"
     assert float(row["failed_gpu_hours"]) == pytest.approx(200 / 3600)
     assert not {"failed", "failed_gpu_hours"} & {*headline(run)}
+
+
+def test_reasons_tell_moments_as_the_page_does_from_when_the_clock_began() -> None:
+    waited = Waited("x", "q", 1, 200.0, 5.0, is_waiting=True, reasons=(Protected(90_061.5),))
+    told = "Who could make room for it is not asked to leave before"
+
+    assert why(waited) == [f"{told} day 2 01:01:01."]
+    assert why(waited, 90_000.0) == [f"{told} day 1 00:01:01."]
+    summary = replace(story().summary(), not_started=(waited,))
+    runs = data_of(write_page("A", "b", [Run("one", summary, origin=90_000.0)]))["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["not_started"][0]["why"] == why(waited, 90_000.0)
 
 
 def test_plain_data_can_be_written_as_json() -> None:

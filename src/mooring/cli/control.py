@@ -11,7 +11,7 @@ from mooring.model.events import Ended
 from mooring.model.plan import Bind, Evict
 from mooring.sim.live import Live
 from mooring.sim.saved import Saved, load, resume
-from mooring.words import cause_in_words, counted
+from mooring.words import cause_in_words, clock, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,13 +78,6 @@ class Teller:
             there = list(nodes[name])
             where = there[0] if len(there) == 1 else counted(len(there), "node")
             self._tell(f"{at}  {name} starts {counted(count, 'task')} on {where}")
-
-
-def clock(now: float) -> str:
-    """Return a moment of virtual time as day and time of day."""
-    minutes, seconds = divmod(int(now), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"day {hours // 24 + 1} {hours % 24:02d}:{minutes:02d}:{seconds:02d}"
 
 
 def add_control(to: argparse.ArgumentParser, time: Callable[[str], float]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.cli.control import clock
 from mooring.cli.show import table
-from mooring.report import waited_as_data, why
-from mooring.words import sentence
+from mooring.report import sentences, waited_as_data, why
+from mooring.words import clock
 
 if TYPE_CHECKING:
     from mooring.cli.show import Terminal
@@ -52,7 +51,7 @@ def _waited_for(waits: Waits, name: str) -> list[dict[str, Any]]:
     return [
         {
             "seconds": round(each.seconds, 3),
-            "why": [sentence(reason, is_alone=True) for reason in each.reasons] or [_COMES_UP],
+            "why": sentences(each.reasons) or [_COMES_UP],
         }
         for each in waits.whys.of(name)
     ]

@@ -152,15 +152,17 @@ def print_run(terminal: Terminal, run: Run) -> None:
     told = run.summary.not_started[:_SHOWN_WAITING]
     if told:
         terminal.print("\nNot started, longest first:")
-        rows = [(waited.name, f"{waited.wait_s:,.0f} s", _why(waited)) for waited in told]
+        rows = [
+            (waited.name, f"{waited.wait_s:,.0f} s", _why(waited, run.origin)) for waited in told
+        ]
         terminal.print(table(["workload", "waited", "why"], rows, right=["waited"]))
         more = sum(curve.waiting for curve in run.summary.waits) - len(told)
         if more:
             terminal.print(f"and {more:,} more.")
 
 
-def _why(waited: Waited) -> str:
-    return " ".join(why(waited)) or "–"
+def _why(waited: Waited, origin: float) -> str:
+    return " ".join(why(waited, origin)) or "–"
 
 
 def _waits_table(summary: Summary) -> Table:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from mooring.metrics import numbers_of
 from mooring.metrics.frames import Film
 from mooring.metrics.summary import Summary, Waited
-from mooring.words import sentence
+from mooring.words import clock, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from mooring.model.plan import Reason
 
     Row = dict[str, float | int | str | None]
 
@@ -44,26 +46,31 @@ def as_data(run: Run) -> dict[str, Any]:
     """Return the numbers of a run as plain data."""
     summary = run.summary
     waits = {
-        "worst": waited_as_data(summary.worst),
-        "not_started": waited_as_data(summary.not_started),
+        "worst": waited_as_data(summary.worst, run.origin),
+        "not_started": waited_as_data(summary.not_started, run.origin),
     }
     return {"name": run.name, "seed": run.seed, **asdict(summary), **waits}
 
 
-def waited_as_data(those: Sequence[Waited]) -> list[dict[str, Any]]:
+def waited_as_data(those: Sequence[Waited], origin: float = 0.0) -> list[dict[str, Any]]:
     """Return how long some waited, and why they wait still, as plain data."""
     return [
         {name: value for name, value in asdict(waited).items() if name != "reasons"}
-        | {"why": why(waited)}
+        | {"why": why(waited, origin)}
         for waited in those
     ]
 
 
-def why(waited: Waited) -> list[str]:
-    """Return why one has not started, in sentences."""
+def why(waited: Waited, origin: float = 0.0) -> list[str]:
+    """Return why one has not started, in sentences; clock times count from `origin`."""
     if waited.has_place:
         return ["It has its place, and is about to start."]
-    return [sentence(reason, is_alone=True) for reason in waited.reasons]
+    return sentences(waited.reasons, origin)
+
+
+def sentences(reasons: Sequence[Reason], origin: float = 0.0) -> list[str]:
+    """Return the reasons of a workload in words."""
+    return [sentence(each, is_alone=True, time=lambda at: clock(at - origin)) for each in reasons]
 
 
 def headline(run: Run) -> Row:
