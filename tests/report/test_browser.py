@@ -42,6 +42,59 @@ def test_a_page_of_next_to_nothing_opens(tmp_path: Path) -> None:
     assert "<h1>Nothing</h1>" in shown(page)
 
 
+def charts(body: str) -> list[list[str]]:
+    """Return what is written in each chart: values from below, then moments or parts."""
+    return [
+        re.findall(r"<text[^>]*>([^<]*)", svg)
+        for svg in re.findall(r"<svg.*?</svg>", body, flags=re.DOTALL)
+    ]
+
+
+def drawn(run: Run, tmp_path: Path, **curve: object) -> list[list[str]]:
+    """Return what is written in the charts of a run with another curve."""
+    page, summary = tmp_path / "page.html", run.summary
+    changed = replace(summary, curve=replace(summary.curve, **curve))  # type: ignore[arg-type]
+    page.write_text(write_page("Charts", "", [replace(run, summary=changed)]))
+    return charts(shown(page))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "moments"),
+    [
+        (0.0, 60.0, ["0 min", "1 min", "2 min", "3 min"]),
+        (0.0, 7200.0, ["day 1", "01:00", "02:00", "03:00", "04:00", "05:00", "06:00"]),
+        (86_400.0, 600.0, ["day 2", "00:05", "00:10", "00:15", "00:20", "00:25", "00:30"]),
+        (0.0, 86_400.0, ["day 1", "12:00", "day 2", "12:00", "day 3", "12:00", "day 4"]),
+    ],
+)
+def test_charts_tell_moments_as_all_else_does(
+    tmp_path: Path, start: float, step: float, moments: list[str]
+) -> None:
+    """From day 1 on; in minutes where all is over soon."""
+    three = (0.5, 0.6, 0.55)
+    values = {"gar": three, "gfr": three, "sor": three, "waiting_gpus": (0.0, 0.0, 0.0)}
+    gar, *_ = drawn(Run("one", story().summary()), tmp_path, start=start, step_s=step, **values)
+    assert gar == ["0 %", "20 %", "40 %", "60 %", *moments]
+
+
+def test_charts_of_parts_and_counts_start_at_0_with_ticks_that_differ(tmp_path: Path) -> None:
+    high, none = (0.9, 0.95), (0.0, 0.0)
+    values = {"gar": high, "gfr": none, "sor": high, "waiting_gpus": none}
+    gar, sor, gfr, backlog = drawn(Run("one", story().summary()), tmp_path, **values)[:4]
+    assert gar[:4] == sor[:4] == ["0 %", "25 %", "50 %", "75 %"]
+    assert gfr[:3] == ["0 %", "2 %", "4 %"]
+    assert backlog[:3] == ["0", "1", "0 min"]
+
+
+def test_where_nothing_was_counted_nothing_is_drawn(tmp_path: Path) -> None:
+    """As where all is over before the warm-up is."""
+    page, metrics = tmp_path / "page.html", story(1000.0)
+    page.write_text(write_page("Early", "", [Run("one", metrics.summary(), metrics.film())]))
+    body = shown(page)
+    assert (charts(body), "NaN" in body) == ([], False)
+    assert body.count("Nothing was counted.") == 5
+
+
 def test_a_page_tells_who_failed_if_anybody_did(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     for metrics, is_told in ((ends(), True), (story(), False)):

@@ -140,6 +140,17 @@ def test_reasons_tell_moments_as_the_page_does_from_when_the_clock_began() -> No
     assert runs[0]["not_started"][0]["why"] == why(waited, 90_000.0)
 
 
+def test_moments_late_in_a_long_run_are_told_to_the_second() -> None:
+    run = a_run("one")
+    assert run.film is not None
+    film = replace(run.film, frames=((12_345_678.9, "800"),))
+
+    runs = data_of(write_page("A", "b", [replace(run, film=film)]))["runs"]
+
+    assert isinstance(runs, list)
+    assert runs[0]["film"]["frames"] == [[12_345_679, "800"]]
+
+
 def test_plain_data_can_be_written_as_json() -> None:
     assert json.loads(json.dumps(as_data(a_run("one"))))["gar"]["median"] > 0
 

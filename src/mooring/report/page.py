@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _PLACE = "/*DATA*/null"
 _COLOURS = 8
 """That the page has."""
+_WHOLE = 10_000
+"""Numbers from here on are whole, to the last digit."""
 _HEADLINE = (
     *("gar_median", "sor", "sor_useful", "gfr", "mean_wait_s", "longest_wait_s", "started"),
     *("waiting", "jtted", "evictions", "lost_gpu_hours", "jain"),
@@ -158,9 +160,9 @@ def _film(run: Run) -> dict[str, Any] | None:
 
 
 def _short(value: Any) -> Any:
-    """Return data with numbers to five digits: a page is to look at."""
+    """Return data with numbers to five digits, moments to the second: a page is to look at."""
     if isinstance(value, float):
-        return float(f"{value:.5g}")
+        return float(f"{value:.5g}") if abs(value) < _WHOLE else round(value)
     if isinstance(value, dict):
         return {key: _short(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
