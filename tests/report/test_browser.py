@@ -12,6 +12,7 @@ import pytest
 
 from mooring.cli import main
 from mooring.metrics import Metrics
+from mooring.metrics.frames import Film, Place
 from mooring.report import Run, write_page
 from tests.metrics.test_fold import START, ends, story
 from tests.report.test_page import used_by
@@ -82,7 +83,7 @@ def test_charts_of_parts_and_counts_start_at_0_with_ticks_that_differ(tmp_path: 
     values = {"gar": high, "gfr": none, "sor": high, "waiting_gpus": none}
     gar, sor, gfr, backlog = drawn(Run("one", story().summary()), tmp_path, **values)[:4]
     assert gar[:4] == sor[:4] == ["0 %", "25 %", "50 %", "75 %"]
-    assert gfr[:3] == ["0 %", "2 %", "4 %"]
+    assert gfr[:3] == ["0 %", "0.5 %", "1 %"]
     assert backlog[:3] == ["0", "1", "0 min"]
 
 
@@ -93,6 +94,26 @@ def test_where_nothing_was_counted_nothing_is_drawn(tmp_path: Path) -> None:
     body = shown(page)
     assert (charts(body), "NaN" in body) == ([], False)
     assert body.count("Nothing was counted.") == 5
+
+
+def test_another_policy_is_shown_at_the_same_time(tmp_path: Path) -> None:
+    """Its pictures were taken at other times: the nearest is taken, also on the way back."""
+    summary, page = story().summary(), tmp_path / "page.html"
+    places = (Place("a", ()), Place("b", ()))
+    films = [((0.0, "00"), (3600.0, "88")), ((0.0, "88"), (1800.0, "8x"), (3000.0, "xx"))]
+    runs = [Run(name, summary, Film(places, some)) for name, some in zip("xy", films, strict=True)]
+    text = write_page("Films", "", runs)
+    for policies, time, away in (([], "01:00", 0), ([1], "00:50", 2), ([1, 0], "01:00", 0)):
+        choose = "".join(
+            f"document.querySelector('select').value = {number};"
+            "document.querySelector('select').dispatchEvent(new Event('change'));"
+            for number in policies
+        )
+        page.write_text(text.replace("</body>", f"<script>{choose}</script></body>"))
+        body = shown(page)
+        assert f"<span>day 1, {time}</span>" in body
+        assert body.count('data-used="away or broken"') == away
+        assert "</span>away or broken</span>" in body
 
 
 def test_a_page_tells_who_failed_if_anybody_did(tmp_path: Path) -> None:
