@@ -116,6 +116,22 @@ def test_another_policy_is_shown_at_the_same_time(tmp_path: Path) -> None:
         assert "</span>away or broken</span>" in body
 
 
+def test_waits_tell_how_many_started_under_each_policy(tmp_path: Path) -> None:
+    """Also where so few did that their line can hardly be seen."""
+    summary, page = story().summary(), tmp_path / "page.html"
+    (curve,) = summary.waits
+
+    def started(*counts: tuple[int, int]) -> str:
+        waits = [(replace(curve, started=some, waiting=more),) for some, more in counts]
+        runs = [Run(f"p{i}", replace(summary, waits=some)) for i, some in enumerate(waits)]
+        page.write_text(write_page("Started", "", [*runs]))
+        return re.findall("<small>(started [^<]*)", shown(page))[0]
+
+    assert started((3, 7), (1200, 0)) == "started 3 of 10 / 1,200 of 1,200"
+    assert started((3, 7), (2, 8), (5, 5)) == "started 3 / 2 / 5 of 10"
+    assert started((2, 0), (2, 0)) == "started 2 of 2"
+
+
 def test_a_page_tells_who_failed_if_anybody_did(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     for metrics, is_told in ((ends(), True), (story(), False)):
