@@ -167,6 +167,34 @@ def test_the_best_is_marked_where_more_is_better(tmp_path: Path) -> None:
     assert re.findall(r'<td class="best">([^<]*)', shown(page)) == ["60.0 %", "60.0 %", "1.0 %"]
 
 
+def test_of_several_seeds_the_best_is_marked_only_where_it_is_sure(tmp_path: Path) -> None:
+    """The first policy is, where all others surely differ from it."""
+    page, summary = tmp_path / "page.html", story().summary()
+
+    def marked(
+        means: tuple[float, float, float], *changes: tuple[float, float] | None
+    ) -> list[str]:
+        """Return which of `useful` are marked; a change is a mean, and half its interval."""
+        policies = [
+            {"policy": name, "seeds": 3, "sor_useful": {"mean": mean, "half_ci95": 0.2}}
+            for name, mean in zip("abc", means, strict=True)
+        ]
+        for policy, change in zip(policies[1:], changes, strict=True):
+            told = change and dict(zip(("mean", "half_ci95"), change, strict=True))
+            policy["change"] = {"sor_useful": told} if told else {}
+        runs = [Run(name, summary) for name in "abc"]
+        page.write_text(write_page("Seeds", "", runs, {"policies": policies}))
+        body = shown(page)
+        assert "Green is the best where it surely differs from a, seed by seed." in body
+        return re.findall(r'<td class="best">([^<]*)', body)
+
+    assert marked((0.5, 0.6, 0.55), (0.1, 0.05), (0.05, 0.1)) == ["60.0 %"]
+    assert marked((0.5, 0.6, 0.55), (0.1, 0.1), (0.05, 0.01)) == []
+    assert marked((0.5, 0.4, 0.3), (-0.1, 0.05), (-0.2, 0.1)) == ["50.0 %"]
+    assert marked((0.5, 0.4, 0.3), (-0.1, 0.05), (-0.2, 0.3)) == []
+    assert marked((0.5, 0.6, 0.55), None, None) == []
+
+
 def test_a_comparison_opens_with_all_its_parts(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     work = ["--cluster", "64", "--days", "0.2", "--load", "1.5", "--seed", "0", "1"]
