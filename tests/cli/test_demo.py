@@ -89,7 +89,7 @@ def test_the_demo_as_json(
     assert main(["demo", *SMALL, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [policy["policy"] for policy in told["policies"]] == list(POLICIES)
-    assert (tmp_path / "mooring-demo.html").is_file()
+    assert '"has_data_option":false' in (tmp_path / "mooring-demo.html").read_text("utf-8")
     assert opened == []
 
 

@@ -206,7 +206,7 @@ def test_what_a_run_is_about_stands_on_its_page(tmp_path: Path) -> None:
     file.write_text("name,at,run_s,gpus\na,0,100,8\nb,0,100,1\n")
     run = ["--nodes", "2", "--report", str(page)]
     assert main(["simulate", "--trace", str(file), *run]) == 0
-    assert "1 policy on the same work; 2 workloads on 16 GPUs." in page.read_text("utf-8")
+    assert "Policy default; 2 workloads on 16 GPUs." in page.read_text("utf-8")
     assert main(["simulate", *SMALL, "--report", str(page)]) == 0
     about = (
         "64 GPUs at load 1.2, seed 0; 2.4 hours are counted; the first 28.8 minutes are left out."

@@ -43,6 +43,13 @@ def test_a_page_of_next_to_nothing_opens(tmp_path: Path) -> None:
     assert "<h1>Nothing</h1>" in shown(page)
 
 
+def test_a_page_tells_how_to_get_the_numbers_where_there_is_a_way(tmp_path: Path) -> None:
+    page, run = tmp_path / "page.html", Run("one", story().summary())
+    for more, is_told in ((None, True), ({"has_data_option": False}, False)):
+        page.write_text(write_page("Numbers", "", [run], more))
+        assert ("--data" in shown(page)) == is_told
+
+
 def charts(body: str) -> list[list[str]]:
     """Return what is written in each chart: values from below, then moments or parts."""
     return [

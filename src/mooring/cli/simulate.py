@@ -142,8 +142,9 @@ def run_trials(trials: Sequence[Trial], jobs: int) -> tuple[list[Outcome], bool]
 
 
 def write_report(outcomes: Sequence[Outcome], path: str) -> None:
-    """Write the page of runs side by side."""
-    _write(outcomes, Output(report=path), comparison_of(outcomes))
+    """Write the page of runs side by side, of a command without --data."""
+    data = comparison_of(outcomes) | {"has_data_option": False}
+    _write(outcomes, Output(report=path), data)
 
 
 def comparison_of(outcomes: Sequence[Outcome]) -> dict[str, object]:
@@ -249,7 +250,8 @@ def _page(outcomes: Sequence[Outcome], data: dict[str, object]) -> str:
     firsts = {outcome.trial.rules.name: outcome for outcome in reversed(outcomes)}
     names = dict.fromkeys(outcome.trial.rules.name for outcome in outcomes)
     runs = [_run_of(firsts[name]) for name in names]
-    more = {key: some for key, some in data.items() if key in ("policies", "worse")}
+    kept = ("policies", "worse", "has_data_option")
+    more = {key: some for key, some in data.items() if key in kept}
     seeds = len({outcome.trial.seed for outcome in outcomes})
     about = _about(outcomes[0], len(runs), seeds)
     return write_page(f"Mooring: {_subject(outcomes[0].trial)}", about, runs, more)
@@ -262,7 +264,8 @@ def _subject(trial: Trial) -> str:
 
 def _about(first: Outcome, policies: int, seeds: int) -> str:
     trial, summary = first.trial, first.summary
-    parts = [counted(policies, "policy").replace("policys", "policies") + " on the same work"]
+    alone = f"Policy {trial.rules.name}"
+    parts = [f"{policies} policies on the same work" if policies > 1 else alone]
     source = trial.source
     many = f"{seeds} seeds" if seeds > 1 else f"seed {trial.seed}"
     if source.trace:
