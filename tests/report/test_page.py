@@ -106,8 +106,10 @@ def test_csv_has_a_row_for_each_run() -> None:
 
 
 def test_the_page_has_further_numbers_and_causes() -> None:
-    runs = data_of(write_page("A title", "About", [a_run("one")]))["runs"]
+    data = data_of(write_page("A title", "About", [a_run("one")]))
+    runs = data["runs"]
 
+    assert data["causes"] == {"preempt": "lower priority"}
     assert isinstance(runs, list)
     assert runs[0]["numbers"]["sor_run"] == float(f"{a_run('one').summary.sor_run:.5g}")
     assert runs[0]["evictions"]["by_cause"] == [["preempt", 1]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.metrics import numbers_of
 from mooring.metrics.frames import Film
 from mooring.metrics.summary import Summary, Waited
-from mooring.words import clock, sentence
+from mooring.words import cause_in_words, clock, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +111,7 @@ def write_page(
         "title": title,
         "about": about,
         "queues": _queues(runs),
+        "causes": _causes(runs),
         "runs": [
             as_data(_from_0(run)) | {"numbers": full_row(run), "film": _film(run)} for run in runs
         ],
@@ -129,6 +130,12 @@ def _queues(runs: Sequence[Run]) -> list[str]:
             used[name] = used.get(name, 0.0) + sum(gpus) * curve.step_s
     names = sorted(used, key=lambda name: (-used[name], name))
     return names if len(names) <= _COLOURS else names[: _COLOURS - 1]
+
+
+def _causes(runs: Sequence[Run]) -> dict[str, str]:
+    """Return why tasks were evicted, in words."""
+    found = {cause for run in runs for cause, _ in run.summary.evictions.by_cause}
+    return {cause: cause_in_words(cause) for cause in sorted(found)}
 
 
 def _from_0(run: Run) -> Run:
