@@ -132,7 +132,7 @@ def test_waits_tell_how_many_started_under_each_policy(tmp_path: Path) -> None:
         waits = [(replace(curve, started=some, waiting=more),) for some, more in counts]
         runs = [Run(f"p{i}", replace(summary, waits=some)) for i, some in enumerate(waits)]
         page.write_text(write_page("Started", "", [*runs]))
-        return re.findall("<small>(started [^<]*)", shown(page))[0]
+        return next(iter(re.findall("<small>(started [^<]*)", shown(page))), "")
 
     assert started((3, 7), (1200, 0)) == "started 3 of 10 / 1,200 of 1,200"
     assert started((3, 7), (2, 8), (5, 5)) == "started 3 / 2 / 5 of 10"
