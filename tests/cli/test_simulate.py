@@ -117,6 +117,25 @@ def test_a_trace_instead_of_a_mix(tmp_path: Path, capsys: Captured) -> None:
     assert told["submitted"] == told["ended"] == 3
 
 
+@pytest.mark.parametrize("limits", ["trace", "policy"])
+def test_who_has_run_as_long_as_it_may_asks_for_nothing_more(
+    tmp_path: Path, capsys: Captured, limits: str
+) -> None:
+    """`a` is told to leave at 50 s, or at half an hour; `b` runs then."""
+    (tmp_path / "t.nodes.csv").write_text("name,gpus\nn,8\n")
+    limit = "50" if limits == "trace" else ""
+    text = f"at,name,run_s,gpus,run_limit_s\n0,a,7200,8,{limit}\n5,b,10,8,\n"
+    (tmp_path / "t.csv").write_text(text)
+    (tmp_path / "p.yaml").write_text("queues: [{name: default, run_limit: 30m}]\n")
+    rules = ["--policy", str(tmp_path / "p.yaml")] if limits == "policy" else []
+    options = ["--start", "0", "--grace", "0", "--days", "0.1", *rules, "-o", "json"]
+    assert main(["simulate", "--trace", str(tmp_path / "t.csv"), *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ended"], told["failed"]["workloads"]) == (2, 1)
+    assert told["curve"]["waiting_gpus"][-1] == 0.0
+    assert told["fairness"]["least"] > 0.5
+
+
 def test_a_journal_of_a_run_replays(tmp_path: Path, capsys: Captured) -> None:
     journal = tmp_path / "run.journal"
     assert main(["simulate", *SMALL, "--journal", str(journal)]) == 0

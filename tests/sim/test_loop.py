@@ -54,6 +54,7 @@ class Life:
         *,
         start_s: float = 0.0,
         grace_s: float = 0.0,
+        limits_end: bool = False,
         policy: Policy = Policy(),
     ) -> None:
         topology, nodes = picture(text)
@@ -61,7 +62,14 @@ class Life:
         for each in nodes:
             self.engine.observe(NodeJoined(each))
         self.heard: list[tuple[float, tuple[Event, ...], Plan]] = []
-        self.loop = Loop(self.engine, run_s, [self.hear], start_s=start_s, grace_s=grace_s)
+        self.loop = Loop(
+            self.engine,
+            run_s,
+            [self.hear],
+            start_s=start_s,
+            grace_s=grace_s,
+            limits_end=limits_end,
+        )
 
     def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         self.heard.append((now, tuple(events), plan))
@@ -323,6 +331,37 @@ def test_an_edit_may_make_the_minimum_run() -> None:
     life.submit(0, whole).at(50, NodeLeft("b")).at(60, WorkloadChanged(less)).run()
 
     assert life.story() == [(0, "bind", "g"), (160, "end", "g")]
+
+
+# -- limits of time -------------------------------------------------------------------------
+
+
+def limited(name: str) -> Workload:
+    """Return work on a whole node that may run for 50 s."""
+    return replace(task(name, 8), run_limit_s=50.0)
+
+
+def test_an_owner_may_leave_what_has_run_as_long_as_it_may_waiting() -> None:
+    life = Life("a=8").submit(0, limited("a")).run()
+
+    assert life.story() == [(0, "bind", "a"), (0, "notice", "a"), (50, "evict", "a")]
+    assert life.engine.waiting() == ["a"]
+
+
+def test_what_its_limit_has_ended_can_be_submitted_again() -> None:
+    """The second one is ended at 80, before it has run for so long."""
+    life = Life("a=8", limits_end=True, grace_s=5.0).submit(0, limited("a"))
+    life.at(57, Ended("a")).submit(60, limited("a")).at(80, Ended("a")).run()
+
+    assert [at for at, what, _ in life.story() if what == "end"] == [55, 80]
+
+
+def test_who_does_not_leave_at_its_limit_is_over_when_it_has_left() -> None:
+    """At 52 it is told that it stays; a minute after it was told to leave it is told again."""
+    stays = TasksChanged("a", "main", (0,), RUNNING)
+    life = Life("a=8", limits_end=True, grace_s=5.0).submit(0, limited("a")).at(52, stays).run()
+
+    assert life.story()[-2:] == [(110, "evict", "a"), (115, "end", "a")]
 
 
 # -- timers ---------------------------------------------------------------------------------

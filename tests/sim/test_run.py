@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mooring.metrics import Metrics
-from mooring.model.events import Ended, NodeChanged, NodeJoined, NodeLeft, TasksChanged
+from mooring.model.events import (
+    Ended,
+    NodeChanged,
+    NodeJoined,
+    NodeLeft,
+    TasksChanged,
+    WorkloadChanged,
+)
 from mooring.model.plan import Bind, Evict
 from mooring.model.queues import Queue
 from mooring.model.workload import TaskState
@@ -19,7 +26,7 @@ from mooring.sim.load import Arrival, Load
 from mooring.sim.mixes import Options, make_load
 from mooring.sim.run import AT_ONCE, Delays, Run
 from mooring.sim.study import NAMED
-from tests.build import gang, picture, task
+from tests.build import gang, group, picture, task, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -219,14 +226,14 @@ def failing(load: Load, *, fails: bool = True) -> Load:
     return replace(load, arrivals=[replace(each, fails=fails) for each in load.arrivals])
 
 
-def ends_of(load: Load) -> list[tuple[float, Ended]]:
+def ends_of(load: Load, delays: Delays = AT_ONCE) -> list[tuple[float, Ended]]:
     """Run a load to its end; return who ended when, and how."""
     found: list[tuple[float, Ended]] = []
 
     def hear(now: float, events: Sequence[Event], plan: Plan) -> None:
         found.extend((now, event) for event in events if isinstance(event, Ended))
 
-    Run(load, listeners=[hear]).run()
+    Run(load, listeners=[hear], delays=delays).run()
     return found
 
 
@@ -240,6 +247,88 @@ def test_who_fails_does_so_at_the_end_of_its_own_run() -> None:
 
     assert ends_of(load) == [(80.0, Ended("high", failed=True)), (180.0, Ended("low", failed=True))]
     assert ends_of(replace(ended, arrivals=some)) == [(10.0, Ended("done")), (60.0, Ended("ended"))]
+
+
+def limited(workload: Workload, run_limit_s: float = 50.0) -> Workload:
+    """Return a workload that may run no longer than that."""
+    return replace(workload, run_limit_s=run_limit_s)
+
+
+@pytest.mark.parametrize(
+    ("delays", "first", "second"),
+    [
+        (Delays(), 50, 60),
+        (Delays(grace_s=7.0), 57, 67),
+        (Delays(start_s=3.0), 53, 66),
+        (Delays(decide_s=2.0), 54, 66),
+        (Delays(grace_s=7.0, decide_s=2.0), 61, 73),
+    ],
+)
+def test_who_has_run_as_long_as_it_may_is_over_when_it_has_left(
+    delays: Delays, first: float, second: float
+) -> None:
+    """It has failed, as it was not done; who waits for its node runs 10 s, and is."""
+    load = load_of("a=8", (limited(task("a", 8)), 100.0), (task("b", 8, submitted_at=5.0), 10.0))
+
+    assert ends_of(load, delays) == [(first, Ended("a", failed=True)), (second, Ended("b"))]
+
+
+def test_a_limit_ends_a_workload_once_however_many_groups_it_has() -> None:
+    """It leaves in three pieces, of which one is larger than it needs to be."""
+    parts = group("leader"), group("worker", tasks=3, most=5), group("other", gpus=0)
+    load = load_of("a=8", (limited(workload("w", *parts)), inf))
+
+    assert ends_of(load, Delays(grace_s=5.0)) == [(55.0, Ended("w", failed=True))]
+
+
+def test_who_is_done_when_its_limit_is_over_has_not_failed() -> None:
+    """Or while that is decided: until then it runs on."""
+    load = load_of("a=8", (limited(task("a", 8)), 50.0))
+    later = load_of("a=8", (limited(task("a", 8)), 51.0))
+
+    assert ends_of(load) == [(50.0, Ended("a"))]
+    assert [end for _, end in ends_of(later, Delays(decide_s=2.0))] == [Ended("a")]
+
+
+def test_of_whom_its_limit_has_ended_nothing_more_is_heard() -> None:
+    """It would have been edited and ended later on; another one is, at the same time."""
+    a, b = task("a", 4), task("b", 4)
+    changes: list[tuple[float, Event]] = [
+        (60.0, WorkloadChanged(replace(a, priority=3))),
+        (70.0, Ended("a")),
+        (70.0, Ended("b")),
+    ]
+    load = load_of("a=8", (limited(a), inf), (b, inf), changes=changes)
+
+    assert ends_of(load) == [(50.0, Ended("a", failed=True)), (70.0, Ended("b"))]
+
+
+def test_work_in_a_queue_with_a_limit_is_over_too() -> None:
+    """Services would scale and end when they are gone already."""
+    load = make_load("mixed", 1, Options(64, days=0.2, load=1.5))
+    queues = tuple(replace(queue, run_limit_s=1800.0) for queue in load.queues)
+
+    ends = ends_of(replace(load, queues=queues), Delays(30.0, 60.0, 10.0))
+
+    names = [end.workload for _, end in ends]
+    assert len(names) == len(set(names))
+    assert sum(end.failed for _, end in ends) > len(names) / 10
+
+
+def test_a_run_that_its_limit_ends_is_broken_off_and_lost_since_it_was_saved() -> None:
+    """It runs 50 s and leaves in 10: 20 s of that were saved, and all of it was in vain."""
+    low = replace(limited(task("a", 8)), checkpoint_every_s=20.0, submitted_at=0.0)
+    run = Run(load_of("a=8", (low, 100.0)), delays=Delays(grace_s=10.0))
+    metrics = Metrics(run.start)
+    run.loop.listen(metrics.hear)
+    run.run()
+
+    summary = metrics.summary()
+
+    assert summary.ended == summary.failed.workloads == summary.evictions.workloads == 1
+    assert summary.failed.gpu_hours == pytest.approx(8 * 60 / 3600)
+    assert summary.evictions.lost_gpu_hours == pytest.approx(8 * 10 / 3600)
+    assert summary.evictions.by_cause == (("run-limit", 1),)
 
 
 def half_a_day() -> Load:

@@ -84,18 +84,20 @@ def test_what_is_stopped_before_its_last_timer_counts_up_to_there(tmp_path: Path
     assert (summary.end, summary.sor) == (7200.0, 0.5)
 
 
-@pytest.mark.parametrize("stops", [(), (7000.0,)])
+@pytest.mark.parametrize("stops", [(), (7000.0,), (7205.0,), (8000.0,)])
+@pytest.mark.parametrize("end", ["9e9,", ",9000"], ids=["never done", "ended later"])
 def test_what_comes_of_a_timer_counts_in_what_runs_until_all_is_done(
-    tmp_path: Path, stops: tuple[float, ...]
+    tmp_path: Path, stops: tuple[float, ...], end: str
 ) -> None:
-    """It has notice at 6,900 s that its limit is over at 7,200 s, and is gone 10 s after that."""
-    text = "at,name,gpus,run_s,run_limit_s\n0,short,4,3600,\n0,long,4,9e9,7200\n10,never,16,1,\n"
+    """It has notice at 6,900 s that its limit is over at 7,200 s, and is over 10 s after that."""
+    head = "at,name,gpus,run_limit_s,run_s,ends_at"
+    text = f"{head}\n0,short,4,,3600,\n0,long,4,7200,{end}\n10,never,16,,1,\n"
     live = _until_all_is_done(tmp_path, text, "default", Delays(grace_s=10.0))
     live = _stopped(live, stops, tmp_path / "run")
 
     summary = outcome_of(live, is_whole=live.go()).summary
 
-    assert (summary.end, summary.ended, summary.evictions.workloads) == (7210.0, 1, 1)
+    assert (summary.end, summary.ended, summary.evictions.workloads) == (7210.0, 2, 1)
     assert summary.sor == (3600 + 7210) / (2 * 7210)
 
 

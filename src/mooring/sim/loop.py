@@ -63,9 +63,12 @@ _RANK: dict[type, int] = {
 _TIMER = 3
 _STARTING = (TaskState.ASSUMED, TaskState.BOUND)
 _LEAVING = (TaskState.RELEASING,)
+_LIMIT = "run-limit"
+"""Cause of those who leave as they have run as long as they may."""
 _KEPT = (
     *("now", "cycles", "_busy_s", "_busy_until", "_sequence", "_heap", "_fed", "_taken"),
     *("_observed", "_end_of", "_change_of", "_adopted", "_timer", "_breaking", "moved_at"),
+    *("_last_of", "_over"),
 )
 """What says where a loop stands."""
 
@@ -88,6 +91,8 @@ class Loop:
 
     Facts are ordered by (time, kind, sequence). An effect that the world overtook does not come:
     the end of a run that was broken off, the start or release of a task that has moved on.
+
+    If limits end work, its owner ends it when it has left: it never starts again, and has failed.
     """
 
     # wide: each has a good default
@@ -101,6 +106,7 @@ class Loop:
         grace_s: float = 0.0,
         broken_off: BrokenOff = lambda workload, began_at, at: None,
         fails: Fails = lambda workload: False,
+        limits_end: bool = False,
         cost: Cost | None = None,
     ) -> None:
         self.engine = engine
@@ -111,6 +117,7 @@ class Loop:
         self._run_time = run_time
         self._broken_off = broken_off
         self._fails = fails
+        self._limits_end = limits_end
         self._listeners = list(listeners)
         self._start_s = start_s
         self._grace_s = grace_s
@@ -134,6 +141,10 @@ class Loop:
         """Workloads whose minimum runs, the sequence of their end, and when the run began."""
         self._change_of: dict[tuple[str, str, int], int] = {}
         """Tasks that start or release, and the sequence of the fact that is to come."""
+        self._last_of: dict[str, int] = {}
+        """Workloads that leave since they ran as long as they may, and the sequence of the end."""
+        self._over: dict[str, None] = {}
+        """Workloads that were ended so: what else was to become of them does not."""
         self._adopted: list[TasksChanged] = []
         """Adopted on their way out: a cycle sees them there before they go."""
         self._timer = -1
@@ -204,7 +215,7 @@ class Loop:
             if event is None:
                 stirred |= not is_effect or sequence == self._timer
                 continue
-            due = self._due(event, sequence) if is_effect else event
+            due = self._due(event, sequence) if is_effect else self._still(event)
             if due is not None:
                 self._observe(due)
                 self.moved_at, stirred = now, True
@@ -234,6 +245,7 @@ class Loop:
                 self._mind(event.workload, self.now)
             case Ended():
                 self._end_of.pop(event.workload, None)
+                self._last_of.pop(event.workload, None)
             case Adopted():
                 name = event.workload.name
                 for group, tasks in event.releasing:
@@ -311,7 +323,12 @@ class Loop:
     def _release(self, evict: Evict) -> None:
         """Let evicted tasks go, and wait again."""
         pending = TasksChanged(evict.workload, evict.group, evict.tasks, TaskState.PENDING)
-        self._later(self._busy_s + self._grace_s, pending)
+        delay_s = self._busy_s + self._grace_s
+        self._later(delay_s, pending)
+        if self._limits_end and evict.cause == _LIMIT:
+            ended = Ended(evict.workload, failed=True)
+            last = self._push(self.now + delay_s, _RANK[Ended], ended, is_effect=True)
+            self._last_of[evict.workload] = last  # of several groups only the last one counts
         if self._busy_s:
             self._breaking.append(evict.workload)
             self._push(self._busy_until, _TIMER, None, is_effect=True)
@@ -341,9 +358,24 @@ class Loop:
             sequence = self._push(at, _RANK[Ended], ended, is_effect=True)
             self._end_of[name] = sequence, began_at
 
+    def _still(self, event: Event) -> Event | None:
+        """Return a fact whose time has come, unless it is about one that its limit has ended."""
+        match event:
+            case Submitted() | Adopted():
+                self._over.pop(event.workload.name, None)
+                return event
+            case WorkloadChanged():
+                return None if event.workload.name in self._over else event
+            case Ended() | TasksChanged() | BindRefused():
+                return None if event.workload in self._over else event
+            case _:
+                return event
+
     def _due(self, event: Event, sequence: int) -> Event | None:
         """Return what is left of an effect whose time has come."""
         if isinstance(event, Ended):
+            if self._last_of.get(event.workload) == sequence:
+                return self._due_last(event)
             known = self._end_of.get(event.workload)
             return event if known is not None and known[0] == sequence else None
         assert isinstance(event, TasksChanged)
@@ -359,6 +391,14 @@ class Loop:
                 if task < len(states) and states[task] in legal:
                     left.append(task)
         return replace(event, tasks=tuple(left)) if left else None
+
+    def _due_last(self, ended: Ended) -> Ended | None:
+        """Return the end of one who has run as long as it may, unless it has not left."""
+        del self._last_of[ended.workload]
+        if self.engine.entries()[ended.workload].is_placed:
+            return None
+        self._over[ended.workload] = None
+        return ended
 
 
 def _runs(entry: Entry) -> bool:

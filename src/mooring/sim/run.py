@@ -158,6 +158,7 @@ class Run:
             grace_s=delays.grace_s,
             broken_off=self.work.broken_off,
             fails=self.work.fails,
+            limits_end=True,
             cost=delays.cost,
         )
         self.loop.feed(merge(self._submitted(load.arrivals), load.changes, key=itemgetter(0)))
