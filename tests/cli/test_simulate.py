@@ -117,6 +117,18 @@ def test_a_trace_instead_of_a_mix(tmp_path: Path, capsys: Captured) -> None:
     assert told["submitted"] == told["ended"] == 3
 
 
+def test_jtted_is_not_told_where_no_gang_started(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "t.csv").write_text("at,name,run_s,gpus\n0,a,60,8\n")
+    trace = ["--trace", str(tmp_path / "t.csv")]
+    assert main(["simulate", *trace]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line[:5] == "JTTED"]
+    assert line.split() == ["JTTED", "–"]
+    assert main(["compare", *trace, "--policy", "fifo", "default", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [policy["jtted"] for policy in told["policies"]] == [None, None]
+    assert [run["tted"]["gangs"] for run in told["runs"]] == [0, 0]
+
+
 @pytest.mark.parametrize("limits", ["trace", "policy"])
 def test_who_has_run_as_long_as_it_may_asks_for_nothing_more(
     tmp_path: Path, capsys: Captured, limits: str

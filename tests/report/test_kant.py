@@ -143,6 +143,20 @@ def test_a_seed_without_a_size_does_not_hide_the_others() -> None:
     assert group.cell("fifo", next(line for line in LINES if line.key == "p50_8_s")) == "40 s"
 
 
+@pytest.mark.parametrize("told", [None, 1.0])
+def test_runs_without_gangs_say_nothing_of_jtted(told: float | None) -> None:
+    """Rows of before say that it was perfect."""
+    none = {"jtted_gangs": 0, "jtted": told, "jtted_nodes": told, "jtted_leaves": told}
+    (some,) = groups_of([a_row("fifo"), a_row("fifo", seed=1, **none)])
+    rows = [a_row(name, **none) for name in ("fifo", "default")]
+    (nothing,) = groups_of(rows)
+
+    assert some.cell("fifo", next(line for line in LINES if line.key == "jtted")) == "1.200"
+    assert not [line.key for line in nothing.lines() if line.key.startswith("jtted")]
+    assert "JTTED improves" not in states(*rows)
+    assert "</svg>" in draw([nothing])
+
+
 def test_pages_and_figure_of_little() -> None:
     groups = groups_of([a_row("fifo"), a_row("default", gfr=0.1, load=1.1)])
 

@@ -105,6 +105,18 @@ def test_csv_has_a_row_for_each_run() -> None:
     assert rows[0]["announced_error_s"] == ""
 
 
+def test_what_cannot_be_told_is_empty_and_null() -> None:
+    """A warm-up was all there was: there is nothing perfect about it."""
+    run = Run("one", story(200.0).summary())
+    (row,) = csv.DictReader(io.StringIO(write_csv([run])))
+    runs = data_of(write_page("A title", "About", [run]))["runs"]
+
+    assert isinstance(runs, list)
+    for key in ("jtted", "jtted_nodes", "jain", "least", "gar_median", "sor", "sor_useful", "gfr"):
+        assert (row[key], runs[0]["numbers"][key]) == ("", None)
+    assert (row["jtted_gangs"], runs[0]["tted"]["time"]) == ("0", None)
+
+
 def test_the_page_has_further_numbers_and_causes() -> None:
     data = data_of(write_page("A title", "About", [a_run("one")]))
     runs = data["runs"]

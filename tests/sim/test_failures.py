@@ -64,7 +64,7 @@ def test_work_of_a_trace_is_broken_off_where_nodes_fail(tmp_path: Path) -> None:
         source = Source(trace=str(trace), node_failures=a_year)
         trial = Trial(source, NAMED["default"], until_s=10 * DAY)
         summary = run_trial(trial, lambda passed: None).summary
-        return summary.ended, summary.sor_run, summary.sor_useful
+        return summary.ended, summary.sor_run or 0.0, summary.sor_useful or 0.0
 
     ended, run_part, useful = run(365 * 4.0)
     assert ended == 48

@@ -385,6 +385,7 @@ def test_all_that_is_held_is_held_by_those_that_fail_if_all_do() -> None:
     summary = metrics.summary()
 
     assert summary.failed.workloads == summary.ended
+    assert summary.sor is not None
     held = summary.sor * summary.gpus * (summary.end - summary.start) / 3600
     assert summary.failed.gpu_hours == pytest.approx(held)
 

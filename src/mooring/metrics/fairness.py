@@ -143,8 +143,10 @@ class Queues:
         )
         ratios = [use.ratio for use in every if use.ratio is not None]
         squares = sum(ratio * ratio for ratio in ratios)
+        if not ratios:
+            return Fairness(None, None, every)
         jain = sum(ratios) ** 2 / (len(ratios) * squares) if squares else 1.0
-        return Fairness(jain, min(ratios, default=1.0), every)
+        return Fairness(jain, min(ratios), every)
 
 
 def _count(sums: dict[str, float], milli: dict[str, int], seconds: float) -> None:

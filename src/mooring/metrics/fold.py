@@ -346,8 +346,8 @@ class Metrics:
         seconds = max(self._now - self.begin, 0.0)
         installed = integrals.installed
 
-        def over(amount: float) -> float:
-            return amount / installed if installed else 0.0
+        def over(amount: float) -> float | None:
+            return amount / installed if installed else 0.0 if seconds else None
 
         waiting = [waited for waited in self.waiting() if waited.gpus]
         now = self._now
@@ -364,7 +364,7 @@ class Metrics:
             over(integrals.running),
             over(max(integrals.running - lost, 0.0)),
             _spread(self._gfr),
-            self._crumbs_s / seconds if seconds else 0.0,
+            self._crumbs_s / seconds if seconds else None,
             over(integrals.useless),
             self._waits.curves(waiting),
             self._gangs.summary(),

@@ -28,6 +28,7 @@ def numbers_of(summary: Summary) -> Numbers:
         "gfr_gpu": summary.gfr_gpu,
         "gfr_demand": summary.gfr_demand,
         **_waits(summary),
+        "jtted_gangs": summary.tted.gangs,
         "jtted": summary.tted.time,
         "jtted_nodes": summary.tted.nodes,
         "jtted_leaves": summary.tted.leaves,
@@ -49,7 +50,7 @@ def _waits(summary: Summary) -> Numbers:
     waited = sum((curve.mean or 0.0) * curve.started for curve in curves)
     return {
         "mean_wait_s": waited / started if started else None,
-        "longest_wait_s": max((curve.longest for curve in curves), default=0.0),
+        "longest_wait_s": max((curve.longest for curve in curves), default=None),
         "waiting": sum(curve.waiting for curve in curves),
     }
 

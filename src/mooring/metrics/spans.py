@@ -25,15 +25,15 @@ class OverTime:
             self._seconds[value] = self._seconds.get(value, 0.0) + seconds
 
     @property
-    def mean(self) -> float:
-        """Return the mean over time; 0 before any time has passed."""
+    def mean(self) -> float | None:
+        """Return the mean over time; None before any time has passed."""
         total = sum(self._seconds.values())
-        return sum(v * s for v, s in self._seconds.items()) / total if total else 0.0
+        return sum(v * s for v, s in self._seconds.items()) / total if total else None
 
-    def quantiles(self, parts: Sequence[float]) -> list[float]:
+    def quantiles(self, parts: Sequence[float]) -> list[float] | list[None]:
         """Return for each part the least value not exceeded for that part of the time."""
         if not self._seconds:
-            return [0.0 for _ in parts]
+            return [None for _ in parts]
         values = np.array(sorted(self._seconds))
         ends = np.cumsum([self._seconds[value] for value in values.tolist()])
         found = np.searchsorted(ends, np.asarray(parts) * ends[-1] * (1 - 1e-12))

@@ -9,12 +9,12 @@ from mooring.model.plan import Reason
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A value over time."""
+    """A value over time; None before any time has passed."""
 
-    mean: float
-    p10: float
-    median: float
-    p90: float
+    mean: float | None
+    p10: float | None
+    median: float | None
+    p90: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,18 @@ class WaitCurve:
 
 @dataclass(frozen=True, slots=True)
 class Tted:
-    """JTTED and its structural proxies, of gangs that started: means, and the 90th percentile."""
+    """JTTED and its structural proxies, of gangs that started: means, and the 90th percentile.
+
+    None: there were no gangs.
+    """
 
     gangs: int
-    time: float
+    time: float | None
     """T(placement) / T(ideal placement)."""
-    time_p90: float
-    nodes: float
+    time_p90: float | None
+    nodes: float | None
     """Nodes used / fewest possible."""
-    leaves: float
+    leaves: float | None
     """Leaves used / fewest possible."""
 
 
@@ -105,11 +108,11 @@ class QueueUse:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """How even queues were served."""
+    """How even queues were served; None: they asked for nothing."""
 
-    jain: float
+    jain: float | None
     """Jain's index of use over right: 1 is even, 1/n is all for one."""
-    least: float
+    least: float | None
     """The least use over right (max-min)."""
     queues: tuple[QueueUse, ...]
 
@@ -144,7 +147,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All numbers of a window."""
+    """All numbers of a window; None is what cannot be told, as no time was counted."""
 
     start: float
     end: float
@@ -154,13 +157,13 @@ class Summary:
     started: int
     ended: int
     gar: Spread
-    sor: float
-    sor_run: float
-    sor_useful: float
+    sor: float | None
+    sor_run: float | None
+    sor_useful: float | None
     gfr: Spread
-    gfr_gpu: float
+    gfr_gpu: float | None
     """Idle GPUs of nodes in part use, over all GPUs: mean over time."""
-    gfr_demand: float
+    gfr_demand: float | None
     """Idle GPUs that the typical workload cannot use (FGD), over all GPUs."""
     waits: tuple[WaitCurve, ...]
     tted: Tted

@@ -113,7 +113,7 @@ class Gangs:
     def summary(self) -> Tted:
         """Return the means."""
         if not self._time:
-            return Tted(0, 1.0, 1.0, 1.0, 1.0)
+            return Tted(0, None, None, None, None)
         return Tted(
             len(self._time),
             float(np.mean(self._time)),

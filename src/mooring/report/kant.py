@@ -25,6 +25,7 @@ GAR_GAIN, SOR_GAIN, GFR_CUT = 0.07, 0.08, 0.5
 """What is asked for at a load above 1, relative to strict FIFO; the cut at every load."""
 HOLDS, MISSED, FORBIDDEN, UNTOLD = "holds", "missed", "forbidden", "untold"
 _SAME = 1e-9
+_JTTED = "jtted"
 _NOTHING = f"{BASE} has none to compare with"
 
 
@@ -98,8 +99,8 @@ class Group:
         """Return a number by seed; infinite: so many wait still that it cannot be told."""
         found: dict[int, float] = {}
         for row in self.by_policy.get(policy, ()):
-            value = row[key]
-            if value is not None or row.get(f"submitted_{_bucket(key)}", 1):
+            value, is_there = _number(row, key), row.get(f"submitted_{_bucket(key)}", 1)
+            if value is not None or (is_there and not key.startswith(_JTTED)):
                 found[int(row["seed"] or 0)] = inf if value is None else float(value)
         return found
 
@@ -119,7 +120,7 @@ class Group:
     def lines(self) -> list[Line]:
         """Return the lines of which there are numbers."""
         rows = [row for rows in self.by_policy.values() for row in rows]
-        return [line for line in LINES if any(row[line.key] is not None for row in rows)]
+        return [line for line in LINES if any(_number(row, line.key) is not None for row in rows)]
 
     def cell(self, policy: str, line: Line) -> str:
         """Return one cell of the table."""
@@ -150,6 +151,11 @@ class Group:
         ]
         of = {"work": self.work, "gpus": self.gpus, "load": self.load}
         return {**of, "policies": policies, "verdicts": [asdict(each) for each in verdicts(self)]}
+
+
+def _number(row: Row, key: str) -> float | int | str | None:
+    """Return a number of a row; rows of before have 1 as JTTED where there were no gangs."""
+    return None if key.startswith(_JTTED) and not row["jtted_gangs"] else row[key]
 
 
 def _bucket(key: str) -> str:

@@ -90,10 +90,9 @@ def run_cell(cell: Cell, tick: Callable[[int], None] = lambda passed: None) -> R
 
 
 def _counts(summary: Summary) -> Row:
-    """Return how many there were of each size, and how many gangs JTTED is of."""
+    """Return how many there were of each size."""
     there = {curve.bucket: curve.started + curve.waiting for curve in summary.waits}
-    counts: Row = {f"submitted_{bucket}": there.get(bucket, 0) for bucket in BUCKETS}
-    return {**counts, "jtted_gangs": summary.tted.gangs}
+    return {f"submitted_{bucket}": there.get(bucket, 0) for bucket in BUCKETS}
 
 
 @dataclass(slots=True)
