@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from subprocess import PIPE
 from time import monotonic, sleep
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from mooring.cli import main
 from mooring.report import Spread
@@ -146,6 +149,40 @@ def test_who_has_run_as_long_as_it_may_asks_for_nothing_more(
     assert (told["ended"], told["failed"]["workloads"]) == (2, 1)
     assert told["curve"]["waiting_gpus"][-1] == 0.0
     assert told["fairness"]["least"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("command", "what", "whole"),
+    [
+        ("simulate", "workloads", 3),
+        ("simulate --stop-at 1h", "seconds of the cluster", 3600),
+        ("compare --policy fifo default --jobs 1", "workloads", 6),
+        ("compare --policy fifo default --jobs 2", "workloads", 6),
+        ("sweep rows.csv --policy fifo default --jobs 1", "workloads", 6),
+        ("sweep rows.csv --days 0.1 --policy fifo --jobs 1", "seconds of clusters", 8640),
+    ],
+)
+def test_the_way_to_go_is_known_and_gone_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, what: str, whole: int
+) -> None:
+    """One of three workloads can never start, so the run ends before it has."""
+    (tmp_path / "t.csv").write_text("at,name,run_s,gpus\n0,a,60,8\n0,b,70,8\n0,c,9,16\n")
+    bars: list[Progress] = []
+
+    def shown() -> Progress:
+        bars.append(Progress(console=Console(file=io.StringIO())))
+        return bars[-1]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mooring.cli.simulate.progress", shown)
+    monkeypatch.setattr("mooring.cli.sweep.progress", shown)
+
+    assert main([*command.split(), "--trace", "t.csv", "--nodes", "1"]) == 0
+
+    ((task,),) = [bar.tasks for bar in bars]
+    assert (task.description, task.total) == (what, whole)
+    if what == "workloads":
+        assert task.completed == whole
 
 
 def test_a_journal_of_a_run_replays(tmp_path: Path, capsys: Captured) -> None:

@@ -1,6 +1,8 @@
 """What comes of a trial: nothing is left out at its end."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,10 @@ import pytest
 from mooring.metrics.summary import Waited
 from mooring.model.plan import Blocked, Excluded, Impossible
 from mooring.sim.live import Live, Waits
+from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.run import AT_ONCE, Delays
 from mooring.sim.saved import load, resume, save
-from mooring.sim.study import NAMED, Source, Trial, outcome_of, run_trial
+from mooring.sim.study import NAMED, Source, Trial, outcome_of, run_trial, whole_of
 from mooring.sim.traces import Options
 
 
@@ -116,6 +119,41 @@ def _stopped(live: Live, stops: Sequence[float], file: Path) -> Live:
         save(live, file)
         live = resume(load(file), lambda passed: None)
     return live
+
+
+@pytest.mark.parametrize("stops", [(), (1800.0,), (7200.0,)])
+def test_workloads_tell_how_far_a_trace_is_that_runs_until_all_is_done(
+    tmp_path: Path, stops: tuple[float, ...]
+) -> None:
+    """All of them have been told in the end, also one that can never start."""
+    live = _until_all_is_done(tmp_path, ENDLESS, "fifo")
+    live = _stopped(live, stops, tmp_path / "run")
+    ticks: list[int] = []
+    if stops:
+        live = resume(load(tmp_path / "run"), ticks.append)
+        assert live.way.done == (stops[0] > 3600)
+    else:
+        live = Live(live.trial, ticks.append)
+    before = live.way.done
+
+    live.go()
+
+    assert before + sum(ticks) == live.way.whole == whole_of([live.trial]) == 2
+    assert whole_of([live.trial, replace(live.trial, until_s=500.0)]) == 2 + 500
+
+
+@pytest.mark.parametrize("until_s", [3600.0, inf])
+def test_seconds_tell_how_far_a_mix_is(until_s: float) -> None:
+    """Until all is done they count up to when work comes: that is known, and the most of it."""
+    ticks: list[int] = []
+    trial = Trial(Source("lab", MixOptions(64, days=0.05)), NAMED["fifo"], until_s=until_s)
+
+    run_trial(trial, ticks.append)
+
+    whole = whole_of([trial])
+    assert whole == min(until_s, 0.05 * 86_400)
+    assert whole - 1200 < sum(ticks) <= whole
+    assert len(ticks) > 2
 
 
 def test_what_is_to_run_for_a_time_counts_to_its_end(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mooring.cli.show import Terminal, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.report import Run, as_data, full_row, write_page
 from mooring.sim.errors import StudyError
+from mooring.sim.live import counts_work
 from mooring.sim.mixes import MIXES
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.parallel import halting, run_all
@@ -36,11 +37,14 @@ from mooring.sim.study import (
     got_worse,
     outcome_of,
     run_trial,
+    whole_of,
 )
 from mooring.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rich.progress import Progress, TaskID
 
     from mooring.metrics import Summary
     from mooring.sim.study import Worse
@@ -60,9 +64,12 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         check_place(control.save)
     began, end = monotonic(), min(trial.until_s, control.stop_s)
     with progress() as bar, halting() as halt:
-        task = bar.add_task("seconds of the cluster", total=None if end == inf else int(end))
+        task = bar.add_task("reading", total=None)
         live = control.live(trial, lambda done: bar.advance(task, done))
-        bar.advance(task, max(live.run.loop.now, 0))
+        way = live.way
+        way.go(end)
+        what = WORKLOADS if way.counts_work else "seconds of the cluster"
+        bar.reset(task, total=way.whole, completed=way.done, description=what)
         teller = Teller(Terminal().print)
         if control.pace and not output.as_json:
             live.run.loop.listen(teller.hear)
@@ -125,14 +132,26 @@ def _remarks(outcome: Outcome) -> dict[str, object]:
     return {"left_out": outcome.remarks.left_out, "notes": list(outcome.remarks.notes)}
 
 
+WORKLOADS = "workloads"
+
+
+def begin(bar: Progress, trials: Sequence[Trial]) -> TaskID:
+    """Begin to show how far runs are; return the task of the bar."""
+    task = bar.add_task("reading", total=None)
+    if trials and not bar.disable:
+        is_work = counts_work(trials[0], trials[0].until_s)
+        what = WORKLOADS if is_work else "seconds of clusters"
+        bar.reset(task, total=whole_of(trials), description=what)
+    return task
+
+
 def run_trials(trials: Sequence[Trial], jobs: int) -> tuple[list[Outcome], bool]:
     """Make many runs; return what came of them, and whether nobody broke them off."""
     done, is_whole = list[Outcome](), True
     with progress() as bar:
-        total = sum(trial.until_s for trial in trials)
-        task = bar.add_task("seconds of clusters", total=None if total == inf else int(total))
-        runs = run_all(run_trial, trials, jobs, lambda count: bar.advance(task, count))
         try:
+            task = begin(bar, trials)
+            runs = run_all(run_trial, trials, jobs, lambda count: bar.advance(task, count))
             for outcome in runs:
                 done.append(outcome)
         except KeyboardInterrupt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 from dataclasses import dataclass, replace
-from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from mooring.cli.changes import policies_as_data, print_changes
 from mooring.cli.numbers import print_headlines
 from mooring.cli.rules import rules_of_all
 from mooring.cli.show import Terminal, print_json, progress
-from mooring.cli.simulate import tell_of_emptiness, trial_of
+from mooring.cli.simulate import begin, tell_of_emptiness, trial_of
 from mooring.sim.far import LOCAL
 from mooring.sim.own import files_of
 from mooring.sim.release import digest_of
@@ -79,10 +78,11 @@ def tell_strangers(rows: Sequence[Row], file: str) -> None:
 
 def _run(asked: Sweep, missing: Sequence[Cell], results: Results) -> None:
     with progress() as bar:
-        seconds = sum(cell.trial.until_s for cell in missing)
         is_near = asked.where == LOCAL
-        total = len(missing) if not is_near else None if seconds == inf else int(seconds)
-        task = bar.add_task("seconds of clusters" if is_near else "runs", total=total)
+        if is_near:
+            task = begin(bar, [cell.trial for cell in missing])
+        else:
+            task = bar.add_task("runs", total=len(missing))
         rows = run_cells(missing, asked.where, asked.jobs, lambda done: bar.advance(task, done))
         for row in rows:
             results.add(row)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.journal import Journal, JournalError, Recorder
 from mooring.metrics import Metrics
 from mooring.metrics.summary import Waited
-from mooring.model.events import Event
+from mooring.model.events import Ended, Event
 from mooring.sim.own import own_of
 from mooring.sim.run import Run
 from mooring.sim.whys import Whys
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _BATCH = 256
 """Records that a journal takes at a time."""
+_DAY_S = 86_400.0
 _NAP_S = 0.1
 """Longest sleep between two looks at whether to stop."""
 
@@ -104,6 +105,8 @@ class State:
     """How many the journal had."""
     lull: tuple[Cycle, ...] = ()
     """Cycles that do not count yet."""
+    ended: int = 0
+    """How many workloads had ended."""
 
     @property
     def now(self) -> float:
@@ -113,7 +116,7 @@ class State:
 
 
 class Live:
-    """A trial under way; `tick` hears of seconds of virtual time as they pass."""
+    """A trial under way; `tick` hears how far it comes, by `way`."""
 
     def __init__(
         self, trial: Trial, tick: Callable[[int], None], state: State | None = None
@@ -137,7 +140,10 @@ class Live:
             self.run.restore(state.run)
             self.metrics, self.waits = state.metrics, state.waits
             self._pending, self._records = state.pending, state.records
-        self.run.loop.listen(Clock(tick, 0.0 if state is None else self.run.loop.now).hear)
+        self.way = Way(trial, len(reading.drafts), tick)
+        if state is not None:
+            self.way.stand(self.run.loop.now, state.ended)
+        self.run.loop.listen(self.way.hear)
         listeners: list[Listener] = [self.metrics.hear]
         if self.waits is not None and self.waits.follow:
             listeners.insert(0, self.waits.whys.hear)
@@ -152,6 +158,7 @@ class Live:
         With a pace, no more than so many virtual seconds pass in a second.
         """
         loop = self.run.loop
+        self.way.go(until)
         with ExitStack() as stack:
             if self.trial.journal:
                 stack.callback(self._close, *self._open())
@@ -165,6 +172,8 @@ class Live:
                     break
             if timing is not None and until < inf:
                 timing.wait(until)
+        if self.is_over:
+            self.way.end()
         return not halt() or loop.next_at > until
 
     @property
@@ -175,7 +184,7 @@ class Live:
     def state(self) -> State:
         """Return where it stands; it must not go on while that is in use."""
         journal, lull = (self._pending, self._records), tuple(self.lull.kept)
-        return State(self.run.saved(), self.metrics, self.waits, *journal, lull)
+        return State(self.run.saved(), self.metrics, self.waits, *journal, lull, self.way.ended)
 
     def _open(self) -> tuple[Journal, Recorder]:
         """Let a journal be written: a new one, or more of the one that there is."""
@@ -204,21 +213,72 @@ class Live:
         journal.close()
 
 
-class Clock:
-    """Tells how much virtual time has passed, now and then."""
+def counts_work(trial: Trial, until_s: float) -> bool:
+    """Return whether workloads tell how far a run has come.
+
+    That is so of a trace up to its last end: nobody knows when that is, only how many there are. Of
+    a mix it is up to when work comes that is known.
+    """
+    return until_s == inf and bool(trial.source.trace)
+
+
+def seconds_of(trial: Trial, until_s: float) -> float:
+    """Return how long a run goes as far as one knows: of a mix up to when work comes."""
+    return until_s if until_s < inf else trial.source.options.days * _DAY_S
+
+
+class Way:
+    """Tells how far a run has come, now and then: in seconds of virtual time, or in workloads."""
 
     EVERY_S = 600
+    PARTS = 1000
+    """So often workloads are told of in a run, at most."""
 
-    def __init__(self, tick: Callable[[int], None], now: float) -> None:
+    def __init__(self, trial: Trial, workloads: int, tick: Callable[[int], None]) -> None:
+        self.ended = 0
+        self._trial = trial
+        self._workloads = workloads
         self._tick = tick
-        self._told = int(max(now, 0.0))
+        self._now = 0.0
+        self._told = 0
+        self.counts_work = False
+        self.whole = 0
+        """How far it goes."""
+        self.go(trial.until_s)
+
+    def stand(self, now: float, ended: int) -> None:
+        """Be where a run that is continued stood."""
+        self._now, self.ended = max(now, 0.0), ended
+        self._told = self.done
+
+    def go(self, until_s: float) -> None:
+        """Go on up to then."""
+        before, self.counts_work = self.counts_work, counts_work(self._trial, until_s)
+        seconds = seconds_of(self._trial, until_s)
+        self.whole = self._workloads if self.counts_work else int(seconds)
+        if before != self.counts_work:
+            self._told = self.done
+
+    @property
+    def done(self) -> int:
+        """Return how far it has come."""
+        return self.ended if self.counts_work else min(int(self._now), self.whole)
 
     def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         """Hear of a cycle."""
-        passed = int(now) - self._told
-        if passed >= self.EVERY_S:
-            self._told += passed
-            self._tick(passed)
+        self._now = now
+        self.ended += sum(isinstance(event, Ended) for event in events)
+        least = self.whole // self.PARTS if self.counts_work else self.EVERY_S
+        if self.done - self._told >= max(least, 1):
+            self._tell(self.done)
+
+    def end(self) -> None:
+        """Tell the rest: it is over, though some may never start or end."""
+        self._tell(self.whole)
+
+    def _tell(self, done: int) -> None:
+        self._tick(done - self._told)
+        self._told = done
 
 
 class _Pace:

@@ -15,7 +15,7 @@ from mooring.model.queues import Queue
 from mooring.model.settings import Eviction, Policy
 from mooring.sim.errors import StudyError
 from mooring.sim.failures import with_failures
-from mooring.sim.live import Live, Waits
+from mooring.sim.live import Live, Waits, counts_work, seconds_of
 from mooring.sim.mixes import Options as MixOptions
 from mooring.sim.mixes import make_load
 from mooring.sim.own import Paths
@@ -177,8 +177,26 @@ class Outcome:
     """What one should know about its load."""
 
 
+def whole_of(trials: Sequence[Trial]) -> int:
+    """Return how far runs go together: seconds, or workloads of traces that run until all is done.
+
+    Such a trace is read for that, once.
+    """
+    workloads: dict[Source, int] = {}
+    whole = 0.0
+    for trial in trials:
+        source = trial.source
+        if not counts_work(trial, trial.until_s):
+            whole += int(seconds_of(trial, trial.until_s))
+            continue
+        if source not in workloads:
+            workloads[source] = len(source.read(trial.seed).drafts)
+        whole += workloads[source]
+    return int(whole)
+
+
 def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
-    """Make one run; `tick` hears of seconds of virtual time as they pass."""
+    """Make one run; `tick` hears how far it comes, in seconds or workloads."""
     live = Live(trial, tick)
     return outcome_of(live, is_whole=live.go(trial.until_s))
 
