@@ -418,6 +418,26 @@ def test_a_warm_up_that_leaves_nothing_of_the_window_is_refused(
         )
 
 
+def test_a_warm_up_that_is_longer_than_the_run_is_refused(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """How long that is one knows when all is done; who stops before that has said so himself."""
+    file, saved = tmp_path / "t.csv", str(tmp_path / "half.run")
+    file.write_text("name,at,run_s,gpus\na,0,1200,8\nb,600,1170,8\n")
+    options = ["--trace", str(file), "--nodes", "2", "--warm-up", "1"]
+    two = ["--policy", "fifo", "default", "--jobs", "2"]
+    for command in (["simulate"], ["compare", *two], ["sweep", str(tmp_path / "s.csv"), *two]):
+        assert main([*command, *options]) == 2
+        out, err = capsys.readouterr()
+        told = "the run is over after 0.0208 days, and nothing is left to count: give less"
+        assert (out, err) == ("", f"--warm-up 1: {told}\n")
+    assert main(["simulate", *options, "--stop-at", "5m", "--save", saved]) == 0
+    assert "GAR median" in capsys.readouterr().out
+    assert main(["simulate", "--continue", saved]) == 2
+    assert "--warm-up 1: the run is over" in capsys.readouterr().err
+    assert main(["simulate", *options[:-1], "0.0207"]) == 0
+
+
 def test_work_of_a_trace_saves_what_is_done(tmp_path: Path, capsys: Captured) -> None:
     """One of low priority is broken off after 1,000 s, and has saved every 300 s or nothing."""
     file = tmp_path / "t.csv"

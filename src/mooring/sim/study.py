@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mooring.sim.load import Arrival, Load
 
+_DAY_S = 86_400.0
 STAY = Eviction(consolidates=False)
 """Nobody is moved to another place so that another has room."""
 NATIVE = Policy(small="spread", gang="spread", service="spread", eviction=STAY)
@@ -204,12 +205,14 @@ def run_trial(trial: Trial, tick: Callable[[int], None]) -> Outcome:
 def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> Outcome:
     """Return what came of a run, which goes on no more: the last stretch counts too.
 
-    One that was to run until all is done ends when something last happened.
+    One that was to run until all is done ends when something last happened. That must be after its
+    warm-up: nobody could know before.
     """
     trial, loop = live.trial, live.run.loop
     end = trial.until_s if until_s is None else until_s
     if live.is_over:
         end = loop.moved_at
+        _check_warm_up(trial.warm_up_s, end)
     elif not is_whole or end == inf:
         end = loop.now
     live.lull.end(end)
@@ -220,6 +223,13 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
     summary, film = live.metrics.summary(), live.metrics.film()
     gpus = sum(len(node.devices) for node in live.run.start.nodes)
     return Outcome(trial, gpus, summary, film, live.waits, is_whole, live.remarks)
+
+
+def _check_warm_up(warm_up_s: float, end_s: float) -> None:
+    """Raise an error if a warm-up leaves nothing of a run."""
+    if 0 < warm_up_s >= end_s:
+        told = f"the run is over after {end_s / _DAY_S:.3g} days, and nothing is left to count"
+        raise StudyError(f"--warm-up {warm_up_s / _DAY_S:g}: {told}: give less")
 
 
 @dataclass(frozen=True, slots=True)
