@@ -23,6 +23,7 @@ from mooring.engine import Engine
 from mooring.journal import Journal, Recorder
 from mooring.model.scenario import Scenario
 from mooring.model.settings import Policy
+from mooring.sim.openb import POLICIES
 from mooring.sim.replay import begin
 from tests.build import gang, group, node, picture, task, workload
 from tests.sim.test_openb import write_study
@@ -604,7 +605,9 @@ def test_ctrl_c_leaves_what_is_done(
     result = run(*study, "-o", "json")
 
     assert (result.code, len(result.data)) == (130, 1)
-    assert "1 run in" in run(*study).words
+    words = run(*study).words
+    assert "1 run in" in words
+    assert words.endswith(f" Broken off: 1 of {2 * len(POLICIES)} runs are done.")
 
 
 # -- schema, version, help ------------------------------------------------------------------

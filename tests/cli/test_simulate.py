@@ -418,9 +418,7 @@ def test_a_warm_up_that_leaves_nothing_of_the_window_is_refused(
         )
 
 
-def test_a_warm_up_that_is_longer_than_the_run_is_refused(
-    tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_warm_up_that_is_longer_than_the_run_is_refused(tmp_path: Path, capsys: Captured) -> None:
     """How long that is one knows when all is done; who stops before that has said so himself."""
     file, saved = tmp_path / "t.csv", str(tmp_path / "half.run")
     file.write_text("name,at,run_s,gpus\na,0,1200,8\nb,600,1170,8\n")

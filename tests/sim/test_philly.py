@@ -6,15 +6,18 @@ import gzip
 import json
 from heapq import heappop, heappush
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from mooring.cli.main import main
+from mooring.sim import philly
 from mooring.sim.philly import ORDERS, load_of, run_one
+from tests.sim.traces.test_readers import write_traces
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from mooring.sim.load import Arrival
@@ -143,3 +146,23 @@ def test_the_table_and_the_figure_of_a_few_jobs(
 
     assert main([*study, "--figure", str(tmp_path / "no" / "waits.svg")]) == 2
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_how_much_of_the_table_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JSON it is a list of the rows that are done."""
+    run_all = philly.run_all
+
+    def interrupted(folder: str, runs: list[tuple[int, str]], *more: Any) -> Iterator[philly.Row]:
+        yield from run_all(folder, runs[:2], *more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mooring.cli.philly.run_all", interrupted)
+    table = ["experiment", "philly", "--traces", str(write_traces(tmp_path)), "--nodes", "16"]
+
+    assert main([*table, "--jobs", "1"]) == 130
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(f" Broken off: 2 of {len(ORDERS)} runs are done.")
+    assert main([*table, "--jobs", "1", "-o", "json"]) == 130
+    assert len(json.loads(capsys.readouterr().out)) == 2

@@ -19,7 +19,7 @@ from mooring.cli.lead import (
     print_leads,
     write_leads,
 )
-from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.show import Terminal, broken_off, print_json, progress, table
 from mooring.sim.errors import StudyError
 from mooring.sim.openb import LOADS, POLICIES, Run, Traces, load, run_all
 from mooring.words import counted, listed
@@ -71,7 +71,8 @@ def openb(choice: Choice, *, as_json: bool) -> int:
             print_leads(leads)
         else:
             _print_table(curves)
-        _print_speed(curves, monotonic() - began_at)
+        part = broken_off(len(curves), len(runs)) if interrupted else ""
+        _print_speed(curves, monotonic() - began_at, part)
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -118,10 +119,10 @@ def _print_table(curves: Sequence[Curve]) -> None:
     Terminal().print(table(("file", "policy", "seeds", *heads), rows, right=("seeds", *heads)))
 
 
-def _print_speed(curves: Sequence[Curve], took_s: float) -> None:
+def _print_speed(curves: Sequence[Curve], took_s: float, part: str) -> None:
     arrivals = sum(curve.arrivals for curve in curves)
     speed = f"{arrivals / took_s:,.0f} arrivals/s" if took_s else ""
-    Terminal().print(f"\n{counted(len(curves), 'run')} in {took_s:.1f} s, {speed}.")
+    Terminal().print(f"\n{counted(len(curves), 'run')} in {took_s:.1f} s, {speed}.{part}")
 
 
 def _spread(values: list[float]) -> str:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring.cli.files import Place, need_places, write_text
-from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.show import Terminal, broken_off, print_json, progress, table
 from mooring.report.waits_figure import Panel, Waits, draw_waits
 from mooring.sim.philly import Row, job_count, run_all
 from mooring.words import counted
@@ -50,7 +50,9 @@ def philly(choice: Choice, *, as_json: bool) -> int:
     if as_json:
         print_json([asdict(row) for row in found])
     else:
-        _print_table(found, monotonic() - began_at)
+        part = broken_off(len(found), len(runs)) if interrupted else ""
+        took = f"{counted(len(found), 'run')} in {monotonic() - began_at:.1f} s."
+        _print_table(found, took + part)
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -71,7 +73,7 @@ def _draw(rows: Sequence[Row], path: str) -> None:
     write_text(path, draw_waits("How long the Philly jobs wait, by policy", panels))
 
 
-def _print_table(rows: Iterable[Row], took_s: float) -> None:
+def _print_table(rows: Iterable[Row], last: str) -> None:
     shown = [
         (
             str(row.nodes),
@@ -83,4 +85,4 @@ def _print_table(rows: Iterable[Row], took_s: float) -> None:
     ]
     console = Terminal()
     console.print(table(_HEADS, shown, right=(_HEADS[0], *_HEADS[2:])))
-    console.print(f"\n{counted(len(shown), 'run')} in {took_s:.1f} s.")
+    console.print(f"\n{last}")

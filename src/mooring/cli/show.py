@@ -103,6 +103,11 @@ def _lines_of(line: str, width: int) -> list[str]:
     return lines
 
 
+def broken_off(done: int, runs: int) -> str:
+    """Return a sentence that says how many runs are done, to stand after another one."""
+    return f" Broken off: {done:,} of {runs:,} runs are done."
+
+
 def print_json(data: object) -> None:
     """Print data as JSON: the items of the outermost lists and objects on lines of their own."""
     sys.stdout.write(_lines(data, "", 2) + "\n")

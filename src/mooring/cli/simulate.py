@@ -19,7 +19,7 @@ from mooring.cli.numbers import (
     print_run,
     rounded,
 )
-from mooring.cli.show import Terminal, print_json, progress, table
+from mooring.cli.show import Terminal, broken_off, print_json, progress, table
 from mooring.cli.traces import tell
 from mooring.report import Run, as_data, full_row, write_page
 from mooring.sim.errors import StudyError
@@ -186,7 +186,7 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     worse = got_worse(done)
     data = _comparison(by_policy, worse) | {"is_whole": is_whole}
     took = f"{counted(len(done), 'run')} in {monotonic() - began:.1f} s."
-    part = "" if is_whole else f" Broken off: {len(done)} of {len(trials)} runs are done."
+    part = "" if is_whole else broken_off(len(done), len(trials))
     try:
         if done:
             data |= _remarks(done[0])
