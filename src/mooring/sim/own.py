@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import signature
-from math import isnan
+from math import isnan, nan
 from numbers import Real
 from pathlib import Path
 from traceback import extract_tb
@@ -198,10 +198,15 @@ class _Order(_Given):
 
     def __call__(self, workload: Workload) -> float:
         key = self.call(workload)
-        if not isinstance(key, Real) or isnan(key):
+        try:
+            found = float(key) if isinstance(key, Real) else nan
+        except OverflowError:
+            what = f"it returns a number for {workload.name} that is too large; return a float"
+            raise self.wrong(f"{what}, the smallest is first") from None
+        if isnan(found):
             what = f"it returns {key!r} for {workload.name}; return a number, the smallest is first"
             raise self.wrong(what)
-        return float(key)
+        return found
 
 
 class _Score(_Given):
@@ -213,6 +218,9 @@ class _Score(_Given):
             values: Floats = np.asarray(found, np.float64)
         except (TypeError, ValueError):
             raise self.wrong("it returns no numbers; return an array, one number a node") from None
+        except OverflowError:
+            what = "it returns a number that is too large; return floats, one a node"
+            raise self.wrong(what) from None
         if values.shape != (len(nodes),):
             raise self.wrong(_shape(values, nodes, "number"))
         if np.isnan(values).any():
@@ -225,7 +233,12 @@ class _Filter(_Given):
     kind = FILTER
 
     def __call__(self, nodes: NodeFacts, task: Task) -> Bools:
-        found = np.asarray(self.call(nodes, task))
+        given = self.call(nodes, task)
+        try:
+            found = np.asarray(given)
+        except ValueError:
+            what = "it returns no truth values; return an array, one truth value a node"
+            raise self.wrong(what) from None
         if found.shape != (len(nodes),):
             raise self.wrong(_shape(found, nodes, "truth value"))
         if found.dtype != np.bool_:
