@@ -46,6 +46,9 @@ class Mistake:
 class ConfigError(Exception):
     """A file that cannot be used, with all its mistakes."""
 
+    of = "scenario"
+    """What it is where no file is named."""
+
     def __init__(self, mistakes: Iterable[Mistake], source: str = "") -> None:
         self.mistakes = tuple(mistakes)
         self.source = source
@@ -53,7 +56,7 @@ class ConfigError(Exception):
 
     def __str__(self) -> str:
         count = len(self.mistakes)
-        head = f"{self.source or 'scenario'}: {count} mistake{'s' * (count != 1)}"
+        head = f"{self.source or self.of}: {count} mistake{'s' * (count != 1)}"
         return "\n  ".join([head, *map(str, self.mistakes)])
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from mooring.cli import main
 from mooring.model.cluster import Device, Node, Taint
 from mooring.model.events import Ended, NodeLeft
 from mooring.model.queues import DEFAULT_QUEUE, Queue, Quota
@@ -434,6 +435,43 @@ def test_all_mistakes_of_a_row_are_told(tmp_path: Path) -> None:
     told = [mistake.path for mistake in error.value.mistakes]
     rows = {2: ("at", "priority", "tasks"), 3: ("name", "gpus")}
     assert sorted(told) == sorted(f"line {n}, column {c}" for n, some in rows.items() for c in some)
+
+
+def test_mistakes_of_all_tables_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where one has no row that can be read, or one of them is well."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("name,at,run_s\na,x,10\nb,5,10\n")
+    (tmp_path / "a.nodes.csv").write_text("name,gpus\nn,8\nn,x\n")
+    (tmp_path / "a.queues.csv").write_text("queue\nq\n")
+    wrong = [
+        "a.csv: line 2, column at: 'x': give a number from 0",
+        "a.nodes.csv: line 3, column gpus: 'x': give a whole number from 0 to 62",
+        "a.queues.csv: there is no column 'name'",
+    ]
+
+    assert main(["simulate", "--trace", "a.csv"]) == 2
+    assert capsys.readouterr().err.splitlines() == wrong
+    with pytest.raises(TraceError, match="trace: 3 mistakes\n  a.csv: line 2, column at: 'x'"):
+        read_trace("a.csv", ".")
+    (tmp_path / "a.csv").write_text("name,at,run_s\na,5,10\n")
+    assert main(["simulate", "--trace", "a.csv", "--skip-broken"]) == 2
+    assert capsys.readouterr().err.splitlines() == wrong[2:]
+
+
+def test_more_broken_rows_than_are_told_hide_no_other_table_that_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    """Of all tables together the first are told one by one."""
+    (tmp_path / "a.csv").write_text("name,at\n" + "".join(f"a{i},x\n" for i in range(30)))
+    (tmp_path / "a.nodes.csv").write_text("gpus\n8\n")
+    with pytest.raises(TraceError) as error:
+        read_trace(str(tmp_path / "a.csv"), tmp_path)
+    *rows, more, head = map(str, error.value.mistakes)
+    assert len(rows) == 20
+    assert more.endswith("a.csv: more than 20 rows are broken")
+    assert head.endswith("a.nodes.csv: there is no column 'name'")
 
 
 def test_a_queue_that_nobody_is_in_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,10 +42,43 @@ LISTED_MOST = 20
 class TraceError(ConfigError):
     """A trace that cannot be used, with its mistakes."""
 
+    of = "trace"
+
     @classmethod
     def about(cls, source: object, problem: str, what: str = "") -> TraceError:
         """Return the error with one mistake."""
         return cls([Mistake(what, "", problem)], str(source))
+
+    @classmethod
+    def together(cls, errors: Sequence[TraceError]) -> TraceError:
+        """Return the error with the mistakes of all; of several files each says in which it is."""
+        if len(errors) == 1:
+            return errors[0]
+        return cls(
+            replace(mistake, path=": ".join(filter(None, [error.source, mistake.path])))
+            for error in errors
+            for mistake in error.mistakes
+        )
+
+
+class Tables:
+    """Several files, of which all mistakes are told together."""
+
+    def __init__(self) -> None:
+        self._errors: list[TraceError] = []
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read one of them."""
+        try:
+            yield
+        except TraceError as error:
+            self._errors.append(error)
+
+    def settle(self) -> None:
+        """Raise what is wrong with any."""
+        if self._errors:
+            raise TraceError.together(self._errors)
 
 
 class CellError(Exception):

@@ -36,7 +36,7 @@ from mooring.sim.traces.intake import (
     Reading,
     nodes_for,
 )
-from mooring.sim.traces.rows import CellError, Cells, Names
+from mooring.sim.traces.rows import CellError, Cells, Names, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,16 +63,22 @@ def beside(path: Path, table: str) -> Path:
 
 def read(files: Files, intake: Intake) -> Reading:
     """Read a trace in the tidy format."""
-    _Workloads(intake).read(files.main)
-    intake.order()
     nodes, queues = beside(files.main, "nodes"), beside(files.main, "queues")
-    made = _read_nodes(nodes, intake) if nodes.is_file() else Cluster(nodes_for(intake))
-    named = intake.queues()
-    if queues.is_file():
-        read_queues = [queue for _, queue in intake.rows(queues, QueueRows().read, QUEUES.form)]
-        known = {queue.name for queue in read_queues}
-        named = (*read_queues, *(queue for queue in named if queue.name not in known))
-    return intake.reading(Cluster(made.nodes, made.topology, named))
+    tables, named = Tables(), list[Queue]()
+    made: Cluster | None = None
+    with tables.reading():
+        _Workloads(intake).read(files.main)
+    with tables.reading():
+        made = _read_nodes(nodes, intake) if nodes.is_file() else None
+    with tables.reading():
+        rows = intake.rows(queues, QueueRows().read, QUEUES.form) if queues.is_file() else ()
+        named += [queue for _, queue in rows]
+    tables.settle()
+    intake.order()
+    made = made or Cluster(nodes_for(intake))
+    known = {queue.name for queue in named}
+    named += [queue for queue in intake.queues() if queue.name not in known]
+    return intake.reading(Cluster(made.nodes, made.topology, tuple(named)))
 
 
 # ── workloads ────────────────────────────────────────────────────────────────────────────────────
