@@ -372,6 +372,15 @@ def test_a_workload_with_a_broken_group_is_left_out_whole(tmp_path: Path) -> Non
     assert reading.notes[0] == "1 row passed over: another row of the same workload is broken"
 
 
+def test_a_row_of_the_name_of_a_broken_one_is_left_out_too(tmp_path: Path) -> None:
+    """It could be another group of that workload, wherever it stands."""
+    (tmp_path / "a.csv").write_text("name,at,run_s\na,x,10\na,5,10\nb,5,10\na,6,10\n")
+    reading = read_trace(str(tmp_path / "a.csv"), tmp_path, Options(skip_broken=True))
+
+    assert [draft.name for draft in reading.drafts] == ["b"]
+    assert reading.left_out == 3
+
+
 def test_blanks_around_a_name_are_not_of_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         "name,at,queue,gpu_models,user\n a ,0, y ,H100 | H200, Ann B \n"
