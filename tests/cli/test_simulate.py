@@ -429,6 +429,7 @@ def test_a_warm_up_that_is_longer_than_the_run_is_refused(tmp_path: Path, capsys
         out, err = capsys.readouterr()
         told = "the run is over after 0.0208 days, and nothing is left to count: give less"
         assert (out, err) == ("", f"--warm-up 1: {told}\n")
+    assert not (tmp_path / "s.csv").exists()
     assert main(["simulate", *options, "--stop-at", "5m", "--save", saved]) == 0
     assert "GAR median" in capsys.readouterr().out
     assert main(["simulate", "--continue", saved]) == 2

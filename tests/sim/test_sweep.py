@@ -305,6 +305,17 @@ def test_what_is_not_installed_is_told(
     monkeypatch.setattr(far, "import_module", missing)
     assert main(["sweep", str(tmp_path / "x.csv"), *GRID, "--on", f"{what}://host:1"]) == 2
     assert f"{what} is not installed here; install it with pip" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_file_to_which_nothing_came_is_not_left_behind(tmp_path: Path) -> None:
+    """One that was there already stays, also if it is empty."""
+    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
+    old.touch()
+    for path in (new, old):
+        with closing(Results(path)):
+            assert path.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["old.csv"]
 
 
 def test_on_a_real_dask_cluster(tmp_path: Path, capsys: Captured) -> None:

@@ -127,6 +127,7 @@ class Results:
         """Of a CSV file."""
         self.rows: dict[str, Row] = {}
         """By cell."""
+        self._is_new = not os.path.exists(self.path)
         try:
             self._file = self.path.open("a+b", buffering=0)
         except OSError as error:
@@ -151,8 +152,11 @@ class Results:
         self.rows[str(row["cell"])] = row
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; one that is new and to which nothing came is taken away."""
+        is_empty = not os.fstat(self._file.fileno()).st_size
         self._file.close()
+        if self._is_new and is_empty:
+            self.path.unlink(missing_ok=True)
 
     def _read(self) -> None:
         self._file.seek(0)
