@@ -12,6 +12,7 @@ import pytest
 from mooring.cli.demo import POLICIES, Demo, demo, has_display, span
 from mooring.cli.main import main
 from mooring.cli.map import cluster_map, curve
+from mooring.cli.simulate import run_trials
 from mooring.metrics.frames import Film, Place
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def test_without_a_display_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) ->
     assert has_display()
 
 
-def test_ctrl_c_ends_it_without_a_page(
+def test_ctrl_c_before_anything_is_done_ends_it_without_a_page(
     capsys: pytest.CaptureFixture[str],
     opened: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -114,6 +115,28 @@ def test_ctrl_c_ends_it_without_a_page(
     monkeypatch.setattr("mooring.cli.demo.run_trials", lambda trials, jobs: ([], False))
     assert main(["demo", *SMALL]) == 130
     assert (opened, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_ctrl_c_keeps_what_is_done(
+    capsys: pytest.CaptureFixture[str],
+    opened: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Two of three policies are; the page has them too, and stays closed."""
+    monkeypatch.setattr(
+        "mooring.cli.demo.run_trials", lambda trials, jobs: (run_trials(trials[:2], jobs)[0], False)
+    )
+    assert main(["demo", *SMALL]) == 130
+    out = capsys.readouterr().out
+    words = " ".join(out.split())
+    assert out.splitlines()[2].split() == ["best-effort", "default"]
+    assert "under best-effort and default the mean wait is" in words
+    assert "Broken off: 2 of 3 runs are done." in words
+    assert (opened, [path.name for path in tmp_path.iterdir()]) == ([], ["mooring-demo.html"])
+    assert main(["demo", *SMALL, "-o", "json"]) == 130
+    told = json.loads(capsys.readouterr().out)
+    assert (len(told["runs"]), told["is_whole"]) == (2, False)
 
 
 def test_all_policies_get_the_same_work_after_a_warm_up() -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mooring.cli.files import Place, need_places
 from mooring.cli.map import PARTLY, TAKEN, cell, clock, cluster_map, curve
-from mooring.cli.show import Terminal, print_json
+from mooring.cli.show import Terminal, broken_off, print_json
 from mooring.cli.simulate import comparison_of, run_trials, write_report
 from mooring.metrics.frames import FULL
 from mooring.report import Run, headline
@@ -67,7 +67,10 @@ class Demo:
 
 
 def demo(asked: Demo) -> int:
-    """Run the comparison, print it, write its page and open it; return the exit code."""
+    """Run the comparison, print it, write its page and open it; return the exit code.
+
+    Ctrl-C keeps the runs that are done.
+    """
     page, began, terminal = Path(asked.report), monotonic(), Terminal()
     need_places(Place("--report", asked.report, (".html", ".htm")))
     is_seen = terminal.is_terminal and not asked.as_json
@@ -75,23 +78,31 @@ def demo(asked: Demo) -> int:
         terminal.print(_title(asked))
     done, is_whole = run_trials(asked.trials()[::-1], asked.jobs)  # the longest run first
     done.reverse()
-    if not is_whole:
+    if not done:
         raise KeyboardInterrupt
     write_report(done, str(page))
     if asked.as_json:
-        print_json(comparison_of(done))
-        return 0
-    if not is_seen:
-        terminal.print(_title(asked))
+        print_json(comparison_of(done) | {"is_whole": is_whole})
+    else:
+        if not is_seen:
+            terminal.print(_title(asked))
+        took = f"{monotonic() - began:.1f} s."
+        _print(terminal, done, took if is_whole else took + broken_off(len(done), len(POLICIES)))
+        terminal.print(str(page), style="bold", soft_wrap=True)
+    if not is_whole:
+        raise KeyboardInterrupt
+    if asked.opens and has_display() and not asked.as_json:
+        webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def _print(terminal: Terminal, done: Sequence[Outcome], took: str) -> None:
+    """Print what came of it, up to where its page is."""
     terminal.print(_picture(done, colour=terminal.color_system is not None))
     terminal.print(f"\n{_sentence(done)}\n")
     work = counted(done[0].summary.submitted, "workload")
-    took = f"{work} under each policy, simulated in {monotonic() - began:.1f} s."
-    terminal.print(f"{took} The whole report, with a map of the cluster to scrub through:")
-    terminal.print(str(page), style="bold", soft_wrap=True)
-    if asked.opens and has_display():
-        webbrowser.open(page.resolve().as_uri())
-    return 0
+    told = f"{work} under each policy, simulated in {took}"
+    terminal.print(f"{told} The whole report, with a map of the cluster to scrub through:")
 
 
 def _title(asked: Demo) -> Text:
@@ -211,11 +222,12 @@ def _waits(done: Sequence[Outcome], bucket: str, what: str) -> tuple[float | Non
 def _sentence(done: Sequence[Outcome]) -> str:
     """Return what to look at."""
     _, most = _ends(done)
+    names = [outcome.trial.rules.name for outcome in done]
     means = next(row.values for row in _rows(done) if row.name == _MEAN)
     longest = _waits(done, most, "longest")
     parts = [outcome.summary.gfr.mean for outcome in done]
     return (
-        f"Look at who waits for whom: under {listed(POLICIES)} the mean wait is "
+        f"Look at who waits for whom: under {listed(names)} the mean wait is "
         f"{_told(means, span)}, the longest of the largest work ({most} GPUs) "
         f"{_told(longest, span)}; and of all nodes {_told(parts, percent)} are in part use, where "
         "no large gang fits."
