@@ -462,8 +462,9 @@ def test_mistakes_of_all_tables_are_told(
 
     assert main(["simulate", "--trace", "a.csv"]) == 2
     assert capsys.readouterr().err.splitlines() == wrong
-    with pytest.raises(TraceError, match="trace: 3 mistakes\n  a.csv: line 2, column at: 'x'"):
+    with pytest.raises(TraceError) as error:
         read_trace("a.csv", ".")
+    assert str(error.value).startswith("trace: 3 mistakes\n  a.csv: line 2, column at: 'x'")
     (tmp_path / "a.csv").write_text("name,at,run_s\na,5,10\n")
     assert main(["simulate", "--trace", "a.csv", "--skip-broken"]) == 2
     assert capsys.readouterr().err.splitlines() == wrong[2:]
