@@ -56,7 +56,7 @@ COSTS = (
 )
 BOUNDS = (
     Line("load inherited", "inherited", "{:.1%}", changes=False),
-    Line("load offered", "offered", "{:.1%}", changes=False),
+    Line("load offered by jobs", "offered", "{:.1%}", changes=False),
     Line("GAR at most", "gar_most", "{:.1%}", changes=False),
     Line("SOR at most", "sor_most", "{:.1%}", changes=False),
     Line("GFR at least", "gfr_least", "{:.2%}", changes=False),
