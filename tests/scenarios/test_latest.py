@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.model.cluster import WHOLE
-from mooring.model.events import WorkloadChanged
+from mooring.model.events import QueuesChanged, WorkloadChanged
 from mooring.model.plan import Delays, Reserved
 from mooring.model.queues import Queue, Quota
 from mooring.model.settings import Backfill, Policy
-from tests.build import gang, task
+from tests.build import cluster, gang, task
 from tests.scenarios.story import Story
 
 if TYPE_CHECKING:
@@ -57,6 +57,18 @@ def test_nothing_is_promised_where_nobody_knows() -> None:
 def test_an_estimate_is_as_good() -> None:
     tale = story("a=4").at(0, replace(task("runs", 2), estimate_s=100.0)).at(1, task("big", 4))
     assert latest(tale.go(10), "big") == [100.0]
+
+
+def test_limits_that_go_and_come_again_are_looked_at_anew() -> None:
+    """Somebody was told a start, then nobody had a limit, and then somebody has one again."""
+    world = cluster("a=4 b=8").see(QueuesChanged((Queue("default", order="backfill"),)))
+    world.run(task("stays", 8), now=0.0).run(lasting(500.0, task("runs", 4)), now=0.5)
+    world.run(task("big", 4), now=2.0)
+    assert [type(r) for r in world.engine.reasons("big")][-1] is Reserved
+    world.run(task("next", 4), task("huge", 8), now=2.5)
+    world.end("runs").run(now=3.0).run(task("other", 1), now=5.0)
+    world.run(lasting(50.0, task("timed", 1)), now=6.0)
+    assert set(world.engine.waiting()) == {"next", "huge", "other", "timed"}
 
 
 def test_several_deep() -> None:

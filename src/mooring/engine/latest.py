@@ -51,7 +51,7 @@ class Latest:
     def look(self, shadow: Shadow) -> dict[str, Reserved] | None:
         """Return who starts when at the latest; None: what was told still holds."""
         if not (self._told or self._turned or self._has_limits()):
-            self._seen, self.wake_at = (), None
+            self._seen, self.wake_at, self._is_full = (), None, False
             return None  # nobody was told anything, and nothing is known
         if self._holds(shadow):
             return None
