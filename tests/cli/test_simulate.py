@@ -424,17 +424,28 @@ def test_a_warm_up_that_is_longer_than_the_run_is_refused(tmp_path: Path, capsys
     file.write_text("name,at,run_s,gpus\na,0,1200,8\nb,600,1170,8\n")
     options = ["--trace", str(file), "--nodes", "2", "--warm-up", "1"]
     two = ["--policy", "fifo", "default", "--jobs", "2"]
-    for command in (["simulate"], ["compare", *two], ["sweep", str(tmp_path / "s.csv"), *two]):
+    for command in (["simulate"], ["compare", *two]):
         assert main([*command, *options]) == 2
         out, err = capsys.readouterr()
-        told = "the run is over after 0.0208 days, and nothing is left to count: give less"
+        told = "all is done by then, nothing is left to count: give less"
         assert (out, err) == ("", f"--warm-up 1: {told}\n")
-    assert not (tmp_path / "s.csv").exists()
     assert main(["simulate", *options, "--stop-at", "5m", "--save", saved]) == 0
     assert "GAR median" in capsys.readouterr().out
     assert main(["simulate", "--continue", saved]) == 2
-    assert "--warm-up 1: the run is over" in capsys.readouterr().err
+    assert "--warm-up 1: all is done by then" in capsys.readouterr().err
     assert main(["simulate", *options[:-1], "0.0207"]) == 0
+
+
+def test_a_sweep_keeps_what_is_counted_beside_what_is_over_in_the_warm_up(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    for name, run_s in (("short", 1200), ("long", 200_000)):
+        (tmp_path / f"{name}.csv").write_text(f"name,at,run_s,gpus\na,0,{run_s},8\n")
+    traces = [str(tmp_path / f"{name}.csv") for name in ("short", "long")]
+    sweep = ["sweep", str(tmp_path / "rows.jsonl"), "--trace", *traces, "--nodes", "1"]
+    assert main([*sweep, "--policy", "fifo", "--warm-up", "1", "--jobs", "1"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [row["sor"] for row in rows] == [None, 1.0]
 
 
 def test_work_of_a_trace_saves_what_is_done(tmp_path: Path, capsys: Captured) -> None:

@@ -35,6 +35,7 @@ from mooring.sim.study import (
     Source,
     Trial,
     got_worse,
+    need_something_counted,
     outcome_of,
     run_trial,
     whole_of,
@@ -79,6 +80,8 @@ def simulate(trial: Trial, output: Output, control: Control = FREELY) -> int:
         outcome = outcome_of(live, is_whole=is_whole, until_s=end)
         is_done = live.is_over or live.run.loop.next_at == inf
         is_over = is_whole and (end >= trial.until_s or is_done)
+    if live.is_over:
+        need_something_counted([outcome])
     data = as_data(_run_of(outcome)) | {"is_whole": is_whole} | _remarks(outcome)
     if trial.follow:
         data["followed"] = followed_as_data(outcome)
@@ -181,6 +184,7 @@ def compare(trials: Sequence[Trial], jobs: int, output: Output) -> int:
     output.check()
     began = monotonic()
     found, is_whole = run_trials(trials, jobs)
+    need_something_counted(found)
     by_policy = _by_policy(found)
     done = [each for some in by_policy for each in some]
     worse = got_worse(done)

@@ -212,7 +212,6 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
     end = trial.until_s if until_s is None else until_s
     if live.is_over:
         end = loop.moved_at
-        _check_warm_up(trial.warm_up_s, end)
     elif not is_whole or end == inf:
         end = loop.now
     live.lull.end(end)
@@ -225,11 +224,14 @@ def outcome_of(live: Live, *, is_whole: bool, until_s: float | None = None) -> O
     return Outcome(trial, gpus, summary, film, live.waits, is_whole, live.remarks)
 
 
-def _check_warm_up(warm_up_s: float, end_s: float) -> None:
-    """Raise an error if a warm-up leaves nothing of a run."""
-    if 0 < warm_up_s >= end_s:
-        told = f"the run is over after {end_s / _DAY_S:.3g} days, and nothing is left to count"
-        raise StudyError(f"--warm-up {warm_up_s / _DAY_S:g}: {told}: give less")
+def need_something_counted(outcomes: Sequence[Outcome]) -> None:
+    """Raise an error if the warm-up leaves nothing of any of some runs."""
+    whole = [each.summary for each in outcomes if each.is_whole]
+    if whole and all(each.end <= each.start for each in whole):
+        days = outcomes[0].trial.warm_up_s / _DAY_S
+        raise StudyError(
+            f"--warm-up {days:g}: all is done by then, nothing is left to count: give less"
+        )
 
 
 @dataclass(frozen=True, slots=True)
