@@ -669,6 +669,24 @@ def test_a_part_by_memory_is_what_it_is_where_it_runs() -> None:
     assert (y.gpu_hours, y.fair_gpu_hours) == pytest.approx((0.25, 0.25 + 0.125))
 
 
+@pytest.mark.parametrize("has_place", [False, True])
+@pytest.mark.parametrize("order", [1, -1])
+def test_parts_are_weighed_anew_when_the_first_node_comes(*, has_place: bool, order: int) -> None:
+    """Four quarters of 40 GiB are one GPU, whether the work or the node was seen first."""
+    work = gang("m", tasks=4, gpu_memory=10_240, queue="x", submitted_at=0.0)
+    place = Placement("main", (0, 1), ("forty", "forty"), (0b1, 0b1))
+    found = Adopted(work, (place,), 0.0) if has_place else at(work)
+    metrics = Metrics(Scenario(0.0, RACKS, (), (Queue("x"),)))
+    tell(metrics, 0.0, *(found, NodeJoined(FORTY))[::order])
+    tell(metrics, 3600.0)
+
+    summary = metrics.summary()
+
+    (x,) = summary.fairness.queues
+    assert (x.gpu_hours, x.fair_gpu_hours) == pytest.approx((0.5 if has_place else 0.0, 1.0))
+    assert max(summary.curve.waiting_gpus) == pytest.approx(0.0 if has_place else 1.0)
+
+
 @pytest.mark.parametrize("wanted", [{"mig": "1g.5gb"}, {"gpu_memory": 100_000}])
 def test_a_part_of_gpus_that_nobody_has_counts_as_one(wanted: Needs) -> None:
     metrics = Metrics(Scenario(0.0, RACKS, (CUT, EIGHTY), (Queue("x"),)))

@@ -132,6 +132,14 @@ class People:
         for (group, _), seat in job.seats.items() if job.parts else ():
             job.wanted += seat.given - job.parts.get(group, seat.given)
 
+    def _weigh_anew(self, job: Job) -> None:
+        """See whether a workload asks for more or less, now that other nodes are there."""
+        wanted = job.wanted
+        self._weigh(job)
+        more, job.wanted = job.wanted - wanted, wanted
+        self._count_wanted(job, more)
+        self._count_held(job, 0)
+
     def _count_wanted(self, job: Job, milli: int) -> None:
         """Count that parts of GPUs are so much more (or less) than they were taken for."""
         job.wanted += milli
@@ -188,14 +196,16 @@ class People:
         for (name, (group, _)), seat in there.items():
             job = self.jobs[name]
             if is_new:
-                given, seat.given = seat.given, milli_of(_shape(job, group), node, seat.devices)
-                self._count_wanted(job, seat.given - given)
+                seat.given = milli_of(_shape(job, group), node, seat.devices)
             before, seat.milli = seat.milli, self.cluster.healthy_milli(seat)
             self.cluster.use(seat, 1)
             self._count_held(job, seat.milli - before)
             if seat.state is TaskState.RUNNING:
                 self._run_on(job, seat.milli - before)
             self._look(job, at)
+        for job in self.jobs.values() if is_new else ():
+            if job.parts:  # it may be the first node that says what a part is
+                self._weigh_anew(job)
 
     def _change(self, event: TasksChanged, at: float) -> None:
         job = self.jobs.get(event.workload)
