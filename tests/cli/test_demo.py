@@ -45,7 +45,7 @@ def test_the_demo_shows_what_each_policy_did(
     assert lines[2].split() == list(POLICIES)
     (shown,) = [line for line in lines if line.startswith("cluster at")]
     assert re.fullmatch(r"cluster at \d\d:\d\d {3,}([.1-7#] ){3}[.1-7#] .*", shown)
-    for name in ("GAR, median", "GFR, mean", "mean wait", "p99, 1 GPU", "evictions"):
+    for name in ("GAR, median", "GFR, mean", "mean wait", "p99, 1 GPU", "broken off"):
         (row,) = [line for line in lines if line.startswith(name)]
         assert len(re.findall(r"\d[\d.,]*", row.removeprefix("p99, 1"))) == 3, row
     assert "Look at who waits" in told.out

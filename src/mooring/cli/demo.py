@@ -199,7 +199,7 @@ def _rows(done: Sequence[Outcome]) -> list[_Row]:
         _Row(f"p99, {few} GPU", _waits(done, few, "p99"), span),
         _Row(f"longest, {most} GPUs", _waits(done, most, "longest"), span),
         row("waiting at the end", "waiting", "{:,.0f}".format),
-        row("evictions", "evictions", "{:,.0f}".format),
+        row("broken off", "evictions", "{:,.0f}".format),
         row("GPU-hours lost", "lost_gpu_hours", "{:,.0f}".format),
     ]
 
