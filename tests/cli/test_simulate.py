@@ -151,6 +151,29 @@ def test_who_has_run_as_long_as_it_may_asks_for_nothing_more(
     assert told["fairness"]["least"] > 0.5
 
 
+def test_how_many_a_run_limit_ended_is_told(tmp_path: Path, capsys: Captured) -> None:
+    """Waits look better then. Where there are none nothing is told."""
+    trace, rules = tmp_path / "t.csv", tmp_path / "lim.yaml"
+    rules.write_text("queues: [{name: default, run_limit: 30m}]\n")
+    options = ["--trace", str(trace), "--nodes", "1", "--days", "0.1"]
+    lim = ["--policy", str(rules)]
+    for rows, told in (
+        ("0,a,7200,8\n5,b,10,8\n", "1 workload was ended by its run limit."),
+        ("0,a,7200,8\n5,b,7200,8\n", "2 workloads were ended by their run limit."),
+    ):
+        trace.write_text(f"at,name,run_s,gpus\n{rows}")
+        assert main(["simulate", *options, *lim]) == 0
+        assert told in capsys.readouterr().out.splitlines()
+    assert main(["compare", *options, "--policy", "fifo", *lim[1:], "--jobs", "1"]) == 0
+    assert "Ended by a run limit: lim 2." in capsys.readouterr().out.splitlines()
+    seeds = ["--seed", "0", "1", "--node-failures", "0.001", "--jobs", "1"]
+    assert main(["compare", *options, "--policy", "fifo", *lim[1:], *seeds]) == 0
+    assert "Ended by a run limit, in the mean: lim 2." in capsys.readouterr().out.splitlines()
+    for command in (["simulate"], ["compare", "--policy", "fifo", "--jobs", "1"]):
+        assert main([*command, *options]) == 0
+        assert "run limit" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("command", "what", "whole"),
     [

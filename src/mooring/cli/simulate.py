@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from math import inf
 from pathlib import Path
+from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,10 @@ def _print_run(outcome: Outcome, seconds: float, saved: str) -> None:
         f"\n{counted(summary.submitted, 'workload')} in {in_units(summary.end - summary.start)} of "
         f"{told_gpus(outcome.gpus, summary)}, simulated in {seconds:.1f} s.{part}"
     )
+    ended = _at_limit(summary)
+    if ended:
+        some = f"{counted(ended, 'workload')} {'was' if ended == 1 else 'were'}"
+        terminal.print(f"{some} ended by {'its' if ended == 1 else 'their'} run limit.")
     if saved:
         terminal.print(f"To go on: mooring simulate --continue {saved}", soft_wrap=True)
     tell_of_emptiness(outcome.trial, terminal)
@@ -129,6 +134,11 @@ def told_gpus(gpus: int, summary: Summary) -> str:
         return f"{gpus:,} GPUs"
     failed = counted(summary.nodes_lost, "node failure")
     return f"{gpus:,} GPUs ({summary.gpus:,.0f} in the mean: {failed})"
+
+
+def _at_limit(summary: Summary) -> int:
+    """Return how many workloads ended because they had run as long as they may."""
+    return dict(summary.evictions.by_cause).get("run-limit", 0)
 
 
 def _remarks(outcome: Outcome) -> dict[str, object]:
@@ -244,8 +254,26 @@ def _print_comparison(done: Sequence[Outcome], worse: Sequence[Worse], last: str
         _print_worse(terminal, worse, done[0].trial.rules.name)
     terminal.print(f"\n{last}")
     if done:
+        _tell_of_limits(terminal, _by_policy(done))
         tell_of_emptiness(done[0].trial, terminal)
         tell(done[0].remarks, terminal)
+
+
+def _tell_of_limits(terminal: Terminal, by_policy: Sequence[Sequence[Outcome]]) -> None:
+    """Say under which policies work was ended by its run limit, in the mean over seeds."""
+    ended = {
+        some[0].trial.rules.name: fmean(_at_limit(each.summary) for each in some)
+        for some in by_policy
+    }
+    told = [f"{name} {_rough(count)}" for name, count in ended.items() if count]
+    mean = ", in the mean" if len(by_policy[0]) > 1 else ""
+    if told:
+        terminal.print(f"Ended by a run limit{mean}: {', '.join(told)}.")
+
+
+def _rough(mean: float) -> str:
+    """Return a mean of counts: `4`, `4.5`, `0.05`."""
+    return f"{mean:,.1f}".removesuffix(".0") if mean >= 1 else f"{mean:.2g}"
 
 
 def _print_worse(terminal: Terminal, worse: Sequence[Worse], first: str) -> None:
