@@ -617,6 +617,21 @@ def test_gpus_that_there_are_and_were_are_told(capsys: Captured) -> None:
     assert f"of 64 GPUs ({told['gpus']:.0f} in the mean: {failed}" in words
 
 
+def test_how_often_nodes_failed_is_told_of_a_comparison_too(capsys: Captured) -> None:
+    """In the mean over the runs; nothing where none were to fail."""
+    compare = ["compare", *SMALL, "--policy", "fifo", "--jobs", "1", "--seed", "0", "1"]
+    assert main([*compare, "--node-failures", "3000", "-o", "json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    lost, gpus = (sum(run[key] for run in runs) / 2 for key in ("nodes_lost", "gpus"))
+    assert main([*compare, "--node-failures", "3000"]) == 0
+    told = f"64 GPUs ({gpus:.0f} in the mean: {lost:.1f}".removesuffix(".0")
+    assert f"{told} node failures a run)." in capsys.readouterr().out.splitlines()
+    assert main([*compare, "--node-failures", "0.001"]) == 0
+    assert "64 GPUs (64 in the mean: 0 node failures a run)." in capsys.readouterr().out
+    assert main(compare) == 0
+    assert "node failure" not in capsys.readouterr().out
+
+
 def test_those_that_are_followed_are_told(tmp_path: Path, capsys: Captured) -> None:
     """The second waits for the first, the third for both until the end; the fourth never comes."""
     rows = "".join(f"{name},{at},3600,1,8\n" for name, at in (("b", 10), ("c", 20)))

@@ -255,6 +255,7 @@ def _print_comparison(done: Sequence[Outcome], worse: Sequence[Worse], last: str
     terminal.print(f"\n{last}")
     if done:
         _tell_of_limits(terminal, _by_policy(done))
+        _tell_of_failures(terminal, done)
         tell_of_emptiness(done[0].trial, terminal)
         tell(done[0].remarks, terminal)
 
@@ -269,6 +270,15 @@ def _tell_of_limits(terminal: Terminal, by_policy: Sequence[Sequence[Outcome]]) 
     mean = ", in the mean" if len(by_policy[0]) > 1 else ""
     if told:
         terminal.print(f"Ended by a run limit{mean}: {', '.join(told)}.")
+
+
+def _tell_of_failures(terminal: Terminal, done: Sequence[Outcome]) -> None:
+    """Say how often nodes failed in the mean over runs, if they did or were to."""
+    failed = fmean(each.summary.nodes_lost for each in done)
+    if failed or done[0].trial.source.node_failures:
+        gpus = fmean(each.summary.gpus for each in done)
+        told = f"{_rough(failed)} node failure{'' if failed == 1 else 's'}"
+        terminal.print(f"{done[0].gpus:,} GPUs ({gpus:,.0f} in the mean: {told} a run).")
 
 
 def _rough(mean: float) -> str:
