@@ -178,3 +178,14 @@ def test_mistakes_are_told(
 def test_the_schema_is_printed(capsys: Captured) -> None:
     assert main(["schema", "--trace"]) == 0
     assert json.loads(capsys.readouterr().out)["required"] == ["name", "at"]
+
+
+def test_a_note_that_asks_ends_as_a_question(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "jobs.csv").write_text("name,at,run_s,gpus,queue\na,0,60,1,prdo\nb,0,60,1,prod\n")
+    (tmp_path / "jobs.queues.csv").write_text("name,gpus\nprod,8\n")
+    assert main(["simulate", "--trace", str(tmp_path / "jobs.csv"), "--nodes", "1"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.endswith(
+        "queue prdo (1 workload) is not in jobs.queues.csv: it has no quota there; "
+        "did you mean 'prod'?"
+    )

@@ -166,7 +166,7 @@ def convert(asked: Conversion, options: Options, *, as_json: bool) -> int:
 def tell(remarks: Remarks, console: Terminal) -> None:
     """Print what was left out of a trace, if anything was."""
     for note in remarks.notes:
-        console.print(f"{note}.")
+        console.print(note if note.endswith("?") else f"{note}.")
     if remarks.left_out:
         shown = "" if remarks.left_out == len(remarks.mistakes) else "; the first of them"
         console.print(f"{counted(remarks.left_out, 'broken row')} left out{shown}:")

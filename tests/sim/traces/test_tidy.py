@@ -28,6 +28,7 @@ from mooring.sim.traces.intake import Cluster, Intake
 from mooring.sim.traces.tidy import beside
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 ENDS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
@@ -279,6 +280,67 @@ def test_no_file_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"a.nodes.csv: 1 mistake\n.*there is such a file"):
         write_trace(EVERYTHING, tmp_path / "a.csv")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+# -- queues that are odd ----------------------------------------------------------------------
+
+
+def queue_notes(folder: Path, queues: str, work: Sequence[str], options: Options) -> list[str]:
+    """Return the notes of a trace with these queues, and work in those."""
+    rows = "".join(f"j{at},{at},60,1,{queue}\n" for at, queue in enumerate(work))
+    (folder / "jobs.csv").write_text(f"name,at,run_s,gpus,queue\n{rows}")
+    (folder / "jobs.nodes.csv").write_text("name,gpus\nn,8\n")
+    (folder / "jobs.queues.csv").write_text(queues)
+    return list(read_trace(str(folder / "jobs.csv"), ".", options).notes)
+
+
+TREE = "name,parent,gpus\norg,,\nprod,org,8\n"
+
+
+@pytest.mark.parametrize(
+    ("queues", "work", "notes"),
+    [
+        (TREE, ["prod"], []),
+        (
+            TREE,
+            ["prod", "prdo", "prdo", "prdo"],
+            [
+                "queue prdo (3 workloads) is not in jobs.queues.csv: it has no quota there; "
+                "did you mean 'prod'?"
+            ],
+        ),
+        (
+            TREE,
+            [""],
+            [
+                "queue default (1 workload) is not in jobs.queues.csv: it has no quota there",
+                "no work is in prod of jobs.queues.csv",
+            ],
+        ),
+        ("name\na\nb\nc\n", ["a"], ["no work is in b and c of jobs.queues.csv"]),
+        ("name\n", ["a"], []),
+    ],
+    ids=["as said", "misspelt", "not said", "idle", "no rows"],
+)
+def test_queues_of_the_work_alone_or_of_the_table_alone_are_told(
+    tmp_path: Path, queues: str, work: list[str], notes: list[str]
+) -> None:
+    assert queue_notes(tmp_path, queues, work, Options()) == notes
+
+
+def test_of_many_odd_queues_some_are_told_by_name(tmp_path: Path) -> None:
+    queues = "name\n" + "".join(f"x{number}\n" for number in range(12))
+    notes = queue_notes(tmp_path, queues, [f"{letter}-z" for letter in "abcdefg"], Options())
+    assert len(notes) == 7
+    assert notes[-2:] == [
+        "2 more queues with work are not in jobs.queues.csv",
+        "no work is in x0, x1, x2, x3, x4 and 7 more of jobs.queues.csv",
+    ]
+
+
+def test_a_queue_is_not_idle_for_a_window_or_a_mapping(tmp_path: Path) -> None:
+    for options in (Options(until_s=1.0), Options(queues=(("*", "a"),))):
+        assert queue_notes(tmp_path, "name\na\nb\n", ["a", "b"], options) == []
 
 
 # -- mistakes -------------------------------------------------------------------------------

@@ -214,6 +214,11 @@ class Intake:
         self._given[given] = None
         return self.options.queue(given, otherwise)
 
+    @property
+    def named_queues(self) -> set[str]:
+        """Return the queues in which work of the trace is, whatever window of it is read."""
+        return {name or DEFAULT_QUEUE.name for name in self._given}
+
     def _check_queues(self) -> None:
         """Raise an error if a queue is mapped in which no work is."""
         there = [name for name in self._given if name]

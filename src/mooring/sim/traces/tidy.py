@@ -6,11 +6,13 @@ with `.jsonl` and `.parquet`. Every column is said once, in `columns`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from mooring.config.reader import nearest
 from mooring.model.cluster import Device, Node
 from mooring.model.queues import Queue, Quota
 from mooring.model.resources import CPU, GPU, MEMORY, Amounts, amounts
@@ -37,9 +39,10 @@ from mooring.sim.traces.intake import (
     nodes_for,
 )
 from mooring.sim.traces.rows import CellError, Cells, Names, Tables
+from mooring.words import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from mooring.model.cluster import Labels
@@ -50,6 +53,10 @@ _OF_WORKLOAD = frozenset(Workload.__dataclass_fields__).intersection(WORKLOADS.c
     "queue",
 }
 """Columns that are fields of a workload under the same name."""
+
+
+_TOLD = 5
+"""Queues that are told by name."""
 
 
 def beside(path: Path, table: str) -> Path:
@@ -77,8 +84,28 @@ def read(files: Files, intake: Intake) -> Reading:
     intake.order()
     made = made or Cluster(nodes_for(intake))
     known = {queue.name for queue in named}
+    if named:
+        intake.notes += _odd_queues(intake, named, queues.name)
     named += [queue for queue in intake.queues() if queue.name not in known]
     return intake.reading(Cluster(made.nodes, made.topology, tuple(named)))
+
+
+def _odd_queues(intake: Intake, named: Sequence[Queue], table: str) -> Iterator[str]:
+    """Yield notes about queues that only the work has, and those that only their table has."""
+    counts = Counter(draft.pattern.queue for draft in intake.drafts)
+    known = {queue.name: None for queue in named}
+    strange = sorted(name for name in counts if name not in known)
+    for name in strange[:_TOLD]:
+        some = f"queue {name} ({counted(counts[name], 'workload')})"
+        yield f"{some} is not in {table}: it has no quota there{nearest(name, known)}"
+    if len(strange) > _TOLD:
+        more = counted(len(strange) - _TOLD, "more queue")
+        yield f"{more} with work {'is' if len(strange) == _TOLD + 1 else 'are'} not in {table}"
+    used = {queue.parent for queue in named} | intake.named_queues | set(counts)
+    idle = [name for name in known if name not in used]
+    if idle:
+        more = [f"{len(idle) - _TOLD:,} more"] if len(idle) > _TOLD else []
+        yield f"no work is in {listed([*idle[:_TOLD], *more])} of {table}"
 
 
 # ── workloads ────────────────────────────────────────────────────────────────────────────────────
