@@ -494,6 +494,27 @@ def test_work_of_one_trace_on_the_nodes_of_another(tmp_path: Path, capsys: Captu
     assert json.loads(capsys.readouterr().out)["gpus"] != own
 
 
+def test_a_table_of_nodes_by_itself_gives_its_nodes(tmp_path: Path, capsys: Captured) -> None:
+    """Whether the work that it stands beside is there or not."""
+    work, others, nodes = (tmp_path / name for name in ("w.csv", "j5.csv", "j5.nodes.csv"))
+    work.write_text("at,name,run_s,gpus\n0,a,60,4\n")
+    nodes.write_text("name,gpus,level.leaf\nn,4,x\nm,4,y\n")
+    options = ["simulate", "--trace", str(work), "-o", "json"]
+    for _ in range(2):
+        assert main([*options, "--nodes-of", str(nodes)]) == 0
+        assert json.loads(capsys.readouterr().out)["gpus"] == 8
+        others.write_text("at,name,run_s,gpus\n0,b,60,4\n")
+    assert main([*options, "--nodes-of", str(nodes), "--gpus", "4"]) == 2
+    assert "the nodes of j5.nodes have GPUs of their own" in capsys.readouterr().err
+    assert main([*options, "--nodes-of", str(work)]) == 2
+    assert f"--nodes-of {work}: it has no nodes of its own" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    nodes.write_text("name,gpus\nn,x\n")
+    assert main([*options, "--nodes-of", str(nodes)]) == 2
+    assert "j5.nodes.csv: line 2, column gpus: 'x'" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("words", [["simulate"], ["compare", "--jobs", "1"], ["sweep", "s.csv"]])
 def test_nodes_and_gpus_that_a_trace_has_not_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str]

@@ -104,6 +104,10 @@ FAMILIES = (
         ("ip", "DSW", "PSW", "ASW"), own_nodes=True,
     ),
 )  # fmt: skip
+_ONLY_NODES = Family(
+    "nodes", "a table of nodes", "", "", tidy.read_nodes, "", "", (), own_nodes=True, own_gpus=True
+)
+"""A table of the tidy format by itself; it is no trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,7 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         _check_gpus(trace, trace, options)
         reading = trace.read(options)
         return reading if trace.has_nodes or options.nodes else _with_note(reading, options)
-    found = find(options.nodes_of, folder, "--nodes-of")
-    if not found.has_nodes:
-        raise TraceError.about(f"--nodes-of {options.nodes_of}", "it has no nodes of its own")
+    found = _find_nodes(options.nodes_of, folder)
     _check_gpus(trace, found, options)
     reading = trace.read(replace(options, nodes=0))
     other = found.read(Options(options.nodes, options.gpus, skip_broken=options.skip_broken))
@@ -192,6 +194,17 @@ def read_trace(given: str, folder: str | Path, options: Options = DEFAULTS) -> R
         reading.drafts,
         (*reading.files, *other.files),
     )
+
+
+def _find_nodes(given: str, folder: str | Path) -> Found:
+    """Return the trace, or the table of nodes itself, that gives its nodes to another trace."""
+    found = find(given, folder, "--nodes-of")
+    if found.has_nodes:
+        return found
+    columns = () if found.family else columns_of(found.path)
+    if "name" in columns and "at" not in columns:
+        return replace(found, family=_ONLY_NODES)
+    raise TraceError.about(f"--nodes-of {given}", "it has no nodes of its own")
 
 
 def _check_gpus(trace: Found, nodes: Found, options: Options) -> None:

@@ -90,6 +90,11 @@ def read(files: Files, intake: Intake) -> Reading:
     return intake.reading(Cluster(made.nodes, made.topology, tuple(named)))
 
 
+def read_nodes(files: Files, intake: Intake) -> Reading:
+    """Read a table of nodes by itself, without work."""
+    return intake.reading(_read_nodes(files.main, intake))
+
+
 def _odd_queues(intake: Intake, named: Sequence[Queue], table: str) -> Iterator[str]:
     """Yield notes about queues that only the work has, and those that only their table has."""
     counts = Counter(draft.pattern.queue for draft in intake.drafts)
