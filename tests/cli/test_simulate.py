@@ -670,6 +670,26 @@ def test_those_that_are_followed_are_told(tmp_path: Path, capsys: Captured) -> N
     assert followed[1]["why"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "near"),
+    [
+        ("job-12", "; did you mean 'job-000012'?"),
+        ("jop-000012", "; did you mean 'job-000012'?"),
+        ("job-000001", ""),  # it came in the warm-up
+        ("nothing like it", ""),
+    ],
+)
+def test_of_one_who_never_came_the_nearest_name_is_told(
+    asked: str, near: str, capsys: Captured
+) -> None:
+    assert main(["simulate", *SMALL, "--follow", asked]) == 0
+    (row,) = capsys.readouterr().out.split("followed")[1].split("workloads in ")[:1]
+    told = " ".join(row.split())
+    assert "no workload of that name came and was counted" in told
+    assert near in told
+    assert bool(near) == ("did you mean" in told)
+
+
 def test_when_one_who_is_followed_starts_at_the_latest_is_told_as_the_other_times_are(
     tmp_path: Path, capsys: Captured
 ) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.cli.show import table
+from mooring.config.reader import nearest
 from mooring.report import sentences, waited_as_data, why
 from mooring.words import clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mooring.cli.show import Terminal
     from mooring.sim.live import Waits
     from mooring.sim.study import Outcome
@@ -34,7 +38,8 @@ def print_followed(outcome: Outcome, terminal: Terminal) -> None:
     for name in outcome.trial.follow:
         waited = outcome.waits.told.get(name)
         if waited is None:
-            rows.append((name, "–", "–", "no workload of that name came and was counted"))
+            near = _near(name, sorted(outcome.waits.whys.came))
+            rows.append((name, "–", "–", f"no workload of that name came and was counted{near}"))
             continue
         starts = "starts " + clock(waited.submitted_at + waited.wait_s)
         what = " ".join(why(waited)) or "–" if waited.is_waiting else starts
@@ -44,6 +49,19 @@ def print_followed(outcome: Outcome, terminal: Terminal) -> None:
         rows += [("", "", f"{each['seconds']:,.0f} s", " ".join(each["why"])) for each in some]
     terminal.print("")
     terminal.print(table(["followed", "comes", "waits", ""], rows, right=["waits"]))
+
+
+def _near(name: str, came: Sequence[str]) -> str:
+    """Return `; did you mean …?`, of the same numbers if there is one, if it did not come."""
+    if name in came:
+        return ""
+    same = [other for other in came if _short(other) == _short(name)]
+    return f"; did you mean {same[0]!r}?" if same else nearest(name, came)
+
+
+def _short(name: str) -> str:
+    """Return a name without zeros before its numbers: `job-12` for `job-000012`."""
+    return re.sub(r"(?<!\d)0+(?=\d)", "", name)
 
 
 def _waited_for(waits: Waits, name: str) -> list[dict[str, Any]]:

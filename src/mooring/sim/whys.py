@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mooring.config.reader import WORDS_MOST
 from mooring.model.events import Submitted
 from mooring.model.plan import Bind, Blocked, Excluded, Reason
 
@@ -33,14 +34,16 @@ class Whys:
 
     names: tuple[str, ...] = ()
     told: dict[str, dict[object, Why]] = field(default_factory=dict)
+    came: set[str] = field(default_factory=set)
+    """Names of workloads, of the first that came, whoever is followed."""
     _since: dict[str, tuple[float, Reasons]] = field(default_factory=dict)
     """Of those who wait: since when, and for what."""
 
     def hear(self, now: float, events: Sequence[Event], plan: Plan) -> None:
         """Hear of a cycle."""
         for event in events:
-            if isinstance(event, Submitted) and event.workload.name in self.names:
-                self._since[event.workload.name] = now, ()
+            if isinstance(event, Submitted):
+                self._take(event.workload.name, now)
         if not self._since:
             return
         for waiting in plan.waiting:
@@ -49,6 +52,12 @@ class Whys:
         for decision in plan.decisions:
             if isinstance(decision, Bind) and decision.workload in self._since:
                 self._turn(decision.workload, now, ())
+
+    def _take(self, name: str, now: float) -> None:
+        if len(self.came) < WORDS_MOST:
+            self.came.add(name)
+        if name in self.names:
+            self._since[name] = now, ()
 
     def over(self, waited: Waited) -> None:
         """Take in that the wait of one is over, or the run is."""
