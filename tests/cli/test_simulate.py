@@ -353,7 +353,11 @@ def test_work_in_a_queue_that_a_policy_has_not_got_is_told(
             ["simulate", "--nodes", "4", "--known"],
             "--nodes and --known say nothing without --trace",
         ),
-        (["simulate", "--checkpoint", "1h"], "--checkpoint says nothing without --trace"),
+        (
+            ["simulate", "--checkpoint", "1h"],
+            "--checkpoint says nothing without --trace: work of a mix saves what is done every 30 "
+            "minutes",
+        ),
         (
             ["compare", "--trace", "x.csv", "--mix", "mixed", "--seed", "0", "1"],
             "--mix and --seed say nothing with --trace",

@@ -51,6 +51,7 @@ from mooring.engine.check import check_headroom
 from mooring.journal import JournalError
 from mooring.sim.errors import StudyError
 from mooring.sim.far import DASK, LOCAL, RAY
+from mooring.sim.mixes.training import CHECKPOINT_S
 from mooring.sim.openb import POLICIES
 from mooring.sim.philly import NODES, ORDERS
 from mooring.sim.saved import SavedError
@@ -525,7 +526,9 @@ def _check_work(arguments: argparse.Namespace, words: list[str]) -> None:
     if given:
         options = listed(["--" + name.replace("_", "-") for name in given])
         here = "with --trace" if arguments.trace else "without --trace"
-        raise StudyError(f"{options} {'says' if len(given) == 1 else 'say'} nothing {here}")
+        often = f": work of a mix saves what is done every {CHECKPOINT_S / 60:g} minutes"
+        why = often if "checkpoint" in given else ""
+        raise StudyError(f"{options} {'says' if len(given) == 1 else 'say'} nothing {here}{why}")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
