@@ -119,11 +119,19 @@ WORKLOADS = Table(
         "checkpoint_every_s": (_SPAN, "how often it saves what is done; empty: never"),
         "deadline_at": (_INSTANT, "when it should be done"),
         "group": (_NAME, "of the pod group; empty: main"),
-        "tasks": (_whole(1, 1_000_000), "how many start together; empty: 1"),
+        "tasks": (
+            _whole(1, 1_000_000),
+            "how many start together; empty: 1. Where a cluster has several GPU models, those of a "
+            "group keep to one",
+        ),
         "max_tasks": (_whole(1, 1_000_000), "above tasks it is elastic"),
         "gpus": (_COUNT, "devices of each task; empty: 0"),
         "milli": (_whole(1, 1000), "thousandths of each device; empty: 1000, a whole one"),
-        "gpu_models": (_NAMES, "GPU models that will do: a list, in CSV with bars (A|B)"),
+        "gpu_models": (
+            _NAMES,
+            "GPU models that will do: a list, in CSV with bars (A|B). The tasks of a group keep to "
+            "one of them",
+        ),
         "cpu_milli": (_AMOUNT, "thousandths of cores of each task"),
         "memory_mib": (_AMOUNT, "MiB of memory of each task"),
         "required": (_NAME, "all tasks inside one domain of this level"),
