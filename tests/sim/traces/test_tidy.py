@@ -404,6 +404,10 @@ def test_a_wrong_line_is_told(tmp_path: Path, text: str, said: str) -> None:
             "line 3, column bandwidth.leaf: '2': give the same for every node",
         ),
         ("nodes", "node\na\n", "there is no column 'name'"),
+        ("nodes", "name,leaf\na,x\n", "column leaf: unknown column; did you mean 'level.leaf'?"),
+        ("nodes", "name,gpu\na,1\n", "column gpu: unknown column; did you mean 'gpus'?"),
+        ("nodes", "name,a.b\na,1\n", "column a.b: unknown column"),
+        ("queues", "name,leaf\na,x\n", "column leaf: unknown column"),
         ("queues", "name,parent\nq,none\n", "line 2, column parent: 'none': give a queue of a row"),
     ],
 )
@@ -414,6 +418,7 @@ def test_a_wrong_table_beside_it_is_told(tmp_path: Path, table: str, text: str, 
         read_trace(str(tmp_path / "a.csv"), tmp_path)
     assert error.value.source.endswith(f"a.{table}.csv")
     assert said in str(error.value)
+    assert ("did you mean" in said) == ("did you mean" in str(error.value))
 
 
 def test_a_workload_with_a_broken_group_is_left_out_whole(tmp_path: Path) -> None:

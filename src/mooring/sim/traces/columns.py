@@ -65,7 +65,8 @@ class Table:
     def form(self) -> Form:
         """Return which columns there are."""
         readers = {column: self.reader(column) for column in self.columns}
-        return Form(self.needs, tuple(self.columns), tuple(self.prefixes), readers)
+        usual = LEVEL if LEVEL in self.prefixes else ""
+        return Form(self.needs, tuple(self.columns), tuple(self.prefixes), readers, usual)
 
     def kind(self, column: str) -> Kind:
         """Return what stands in a column."""

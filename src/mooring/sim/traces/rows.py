@@ -130,6 +130,8 @@ class Form:
     """Any column that begins so is taken too."""
     readers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """Of columns, so that all mistakes of a row can be told."""
+    usual: str = ""
+    """The prefix that an unknown column lacks most likely."""
 
     def others(self, cells: Cells, first: CellError) -> Iterator[CellError]:
         """Yield what is wrong with a row beside the first mistake."""
@@ -157,7 +159,10 @@ class Form:
         if unknown:
             first, *others = unknown
             more = f"; unknown too: {', '.join(map(repr, others))}" if others else ""
-            raise CellError(first, first, f"unknown column{nearest(first, known)}{more}")
+            near = nearest(first, known)
+            if not near and self.usual and "." not in first:
+                near = f"; did you mean {self.usual + first!r}?"
+            raise CellError(first, first, f"unknown column{near}{more}")
 
 
 class Cells:
