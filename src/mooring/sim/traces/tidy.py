@@ -109,8 +109,8 @@ def _odd_queues(intake: Intake, named: Sequence[Queue], table: str) -> Iterator[
     used = {queue.parent for queue in named} | intake.named_queues | set(counts)
     idle = [name for name in known if name not in used]
     if idle:
-        more = [f"{len(idle) - _TOLD:,} more"] if len(idle) > _TOLD else []
-        yield f"no work is in {listed([*idle[:_TOLD], *more])} of {table}"
+        rest = [f"{len(idle) - _TOLD:,} more"] if len(idle) > _TOLD else []
+        yield f"no work is in {listed([*idle[:_TOLD], *rest])} of {table}"
 
 
 # ── workloads ────────────────────────────────────────────────────────────────────────────────────
